@@ -1,0 +1,2 @@
+//! payonce
+fn main() {}

@@ -1,0 +1,476 @@
+//! Configuration: `payonce.toml`, over it `PAYONCE_*`, over both `DATABASE_URL`. Unknown keys are
+//! refused, and every fault of a file is listed at once.
+//!
+//! All times are in milliseconds (`_ms`), seconds (`_s`) or hours (`_h`), as their names say.
+
+use crate::acquirer::{Contract, Keys, Lookup};
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// Everything that can be set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where the database is; `DATABASE_URL` wins.
+    pub database_url: Option<Secret>,
+    /// Where LISTEN connects; set it when `database_url` leads through a transaction-mode pooler.
+    pub listen_url: Option<Secret>,
+    /// The most connections of one process.
+    pub database_connections: u32,
+    /// How log lines look.
+    pub log_format: LogFormat,
+    /// The API.
+    pub api: Api,
+    /// The workers.
+    pub worker: Worker,
+    /// Each step's budget.
+    pub steps: Steps,
+    /// How long a completed idempotency key is kept, at least.
+    pub key_retention_h: u64,
+    /// How long clients may go on repeating a request; no longer than keys are kept.
+    pub client_retry_window_h: u64,
+    /// The profile that takes payments which name none.
+    pub default_acquirer: String,
+    /// The acquirers, by name.
+    pub acquirers: BTreeMap<String, Acquirer>,
+    /// Where events go beside the feed: `log`.
+    pub sinks: Vec<String>,
+}
+
+/// A text that is not shown in logs or `Debug`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Pretty,
+    /// For collectors.
+    Json,
+}
+
+/// The API.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Api {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where `/metrics` listens; absent: beside the API.
+    pub metrics_listen: Option<SocketAddr>,
+    /// The most connections at once.
+    pub connections: usize,
+    /// The most requests per second of one API key, 0 for no limit; more hear 429.
+    pub requests_per_second: u32,
+    /// How long a client may take to send its request.
+    pub request_timeout_ms: u64,
+}
+
+/// The workers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Worker {
+    /// Where `/metrics` and `/healthz` listen; absent: nowhere.
+    pub metrics_listen: Option<SocketAddr>,
+    /// How long a claim lasts.
+    pub lease_ms: u64,
+    /// How often the sweep looks for payments without a job.
+    pub sweep_ms: u64,
+    /// How long an UNKNOWN payment rests before it is looked up.
+    pub grace_ms: u64,
+    /// How long a shutdown waits for what runs; then the leases lapse by themselves.
+    pub shutdown_ms: u64,
+}
+
+/// One step's budget and width.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// How many run at once in one process.
+    pub concurrency: usize,
+    /// The most deliveries that are executed; spent: a person decides.
+    pub deliveries: i32,
+    /// The rest before each next delivery; the last one repeats. Each is jittered by ±10 %.
+    pub backoff_ms: Vec<u64>,
+}
+
+/// Each step's budget.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Steps {
+    /// Sending the charge.
+    pub charge: Step,
+    /// Asking the acquirer.
+    pub lookup: Step,
+    /// Writing the outcome.
+    pub settle: Step,
+    /// Bringing an event to a sink.
+    pub publish: Step,
+}
+
+/// One acquirer: where it is, what it promises, how long we wait.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Acquirer {
+    /// The contract's wire form; `http` is the plain one.
+    pub kind: Kind,
+    /// Where it is, without a trailing slash.
+    pub base_url: String,
+    /// Sent as `Authorization: Bearer …` when set.
+    #[serde(default)]
+    pub credential: Option<Secret>,
+    /// Whether it recognises a repeat by our key.
+    #[serde(default = "honoured")]
+    pub keys: Keys,
+    /// How long it remembers a key; absent: unknown, and nothing is ever resent.
+    #[serde(default)]
+    pub ttl_h: Option<u64>,
+    /// Taken off the ttl.
+    #[serde(default = "one")]
+    pub safety_margin_h: u64,
+    /// How a charge is found again.
+    #[serde(default = "by_key")]
+    pub lookup: Lookup,
+    /// For this long after a send, a lookup that finds nothing proves nothing.
+    #[serde(default = "a_minute")]
+    pub absence_final_after_ms: u64,
+    /// For this long after the first send we keep asking; no longer than the ttl less the margin.
+    #[serde(default = "twenty_three")]
+    pub give_up_after_h: u64,
+    /// To connect.
+    #[serde(default = "connect_ms")]
+    pub connect_ms: u64,
+    /// From the request sent to the whole answer read.
+    #[serde(default = "read_ms")]
+    pub read_ms: u64,
+    /// The clock over everything that one claim does with the acquirer.
+    #[serde(default = "deadline_ms")]
+    pub deadline_ms: u64,
+}
+
+const fn honoured() -> Keys {
+    Keys::Honoured
+}
+const fn by_key() -> Lookup {
+    Lookup::ByKey
+}
+const fn one() -> u64 {
+    1
+}
+const fn twenty_three() -> u64 {
+    23
+}
+const fn a_minute() -> u64 {
+    60_000
+}
+const fn connect_ms() -> u64 {
+    500
+}
+const fn read_ms() -> u64 {
+    3_000
+}
+const fn deadline_ms() -> u64 {
+    8_000
+}
+
+/// The contract's wire form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `POST` and `GET {base_url}/charges`.
+    Http,
+}
+
+/// The longest rest before the one resend inside a charge.
+pub const RESEND_REST_MS: u64 = 400;
+
+impl Acquirer {
+    /// A profile with every default, at `base_url`.
+    #[must_use]
+    pub fn at(base_url: &str) -> Self {
+        Self {
+            kind: Kind::Http,
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            credential: None,
+            keys: honoured(),
+            ttl_h: Some(24),
+            safety_margin_h: one(),
+            lookup: by_key(),
+            absence_final_after_ms: a_minute(),
+            give_up_after_h: twenty_three(),
+            connect_ms: connect_ms(),
+            read_ms: read_ms(),
+            deadline_ms: deadline_ms(),
+        }
+    }
+
+    /// What it promises.
+    #[must_use]
+    pub fn contract(&self) -> Contract {
+        let hours = |h: u64| Duration::from_secs(h * 3600);
+        Contract {
+            keys: self.keys,
+            window: self.ttl_h.map(|ttl| hours(ttl.saturating_sub(self.safety_margin_h))),
+            lookup: self.lookup,
+            absence_final_after: Duration::from_millis(self.absence_final_after_ms),
+            give_up_after: hours(self.give_up_after_h),
+        }
+    }
+
+    /// The longest that one claim can take by the sum of its parts.
+    const fn longest_ms(&self) -> u64 {
+        2 * (self.connect_ms + self.read_ms) + RESEND_REST_MS
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            database_url: None,
+            listen_url: None,
+            database_connections: 12,
+            log_format: LogFormat::Pretty,
+            api: Api::default(),
+            worker: Worker::default(),
+            steps: Steps::default(),
+            key_retention_h: 7 * 24,
+            client_retry_window_h: 24,
+            default_acquirer: "default".to_owned(),
+            acquirers: BTreeMap::new(),
+            sinks: vec!["log".to_owned()],
+        }
+    }
+}
+
+impl Default for Api {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            metrics_listen: None,
+            connections: 4096,
+            requests_per_second: 0,
+            request_timeout_ms: 10_000,
+        }
+    }
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self { metrics_listen: None, lease_ms: 30_000, sweep_ms: 1_000, grace_ms: 30_000, shutdown_ms: 20_000 }
+    }
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        let minutes = |m: u64| m * 60_000;
+        Self {
+            charge: Step { concurrency: 64, deliveries: 5, backoff_ms: vec![1_000] },
+            lookup: Step {
+                concurrency: 16,
+                deliveries: 60,
+                backoff_ms: vec![5_000, 15_000, 30_000, minutes(1), minutes(5), minutes(15), minutes(60)],
+            },
+            settle: Step { concurrency: 16, deliveries: 10, backoff_ms: vec![1_000] },
+            publish: Step {
+                concurrency: 32,
+                deliveries: 20,
+                backoff_ms: vec![1_000, 5_000, 30_000, minutes(5), minutes(30), minutes(120)],
+            },
+        }
+    }
+}
+
+impl Step {
+    /// The rest after the `deliveries`-th delivery, without jitter.
+    #[must_use]
+    pub fn backoff(&self, deliveries: i32) -> Duration {
+        let index = usize::try_from(deliveries.max(1) - 1).unwrap_or_default();
+        let rest = self.backoff_ms.get(index).or(self.backoff_ms.last());
+        Duration::from_millis(rest.copied().unwrap_or(1_000))
+    }
+}
+
+/// Everything that is wrong with a configuration, at once.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration is refused:\n{}", .0.iter().map(|fault| format!("  - {fault}")).collect::<Vec<_>>().join("\n"))]
+pub struct Refused(pub Vec<String>);
+
+impl Config {
+    /// Reads the configuration: `file` (or `payonce.toml` where it exists), `PAYONCE_*` (`__` between
+    /// levels: `PAYONCE_API__LISTEN`), `DATABASE_URL`.
+    ///
+    /// # Errors
+    /// [`Refused`], with every fault.
+    pub fn load(file: Option<&Path>) -> Result<Self, Refused> {
+        let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        match file {
+            Some(path) if !path.is_file() => {
+                return Err(Refused(vec![format!("there is no file {}; check --config", path.display())]));
+            }
+            Some(path) => figment = figment.merge(Toml::file_exact(path)),
+            None => figment = figment.merge(Toml::file("payonce.toml")),
+        }
+        figment = figment.merge(Env::prefixed("PAYONCE_").ignore(&["config"]).split("__"));
+        if let Ok(url) = std::env::var("DATABASE_URL") {
+            figment = figment.merge(Serialized::default("database_url", url));
+        }
+        let config: Self =
+            figment.extract().map_err(|errors| Refused(errors.into_iter().map(|e| e.to_string()).collect()))?;
+        config.checked()
+    }
+
+    /// Checks the times against each other.
+    ///
+    /// # Errors
+    /// [`Refused`], with every fault and its numbers.
+    pub fn checked(self) -> Result<Self, Refused> {
+        let mut faults = Vec::new();
+        let mut need = |holds: bool, fault: String| {
+            if !holds {
+                faults.push(fault);
+            }
+        };
+        need(
+            self.client_retry_window_h <= self.key_retention_h,
+            format!(
+                "client_retry_window_h = {} is longer than key_retention_h = {}: a repeat after the purge would be a new payment",
+                self.client_retry_window_h, self.key_retention_h
+            ),
+        );
+        need(
+            self.acquirers.is_empty() || self.acquirers.contains_key(&self.default_acquirer),
+            format!("default_acquirer = {:?} is not one of [acquirers]", self.default_acquirer),
+        );
+        for sink in &self.sinks {
+            need(sink == "log", format!("sinks: {sink:?} is not known; known: log"));
+        }
+        for (name, value) in [("worker.sweep_ms", self.worker.sweep_ms), ("worker.lease_ms", self.worker.lease_ms)] {
+            need(value > 0, format!("{name} = 0: it must be at least 1"));
+        }
+        need(
+            self.database_connections >= 4,
+            format!("database_connections = {}: at least 4", self.database_connections),
+        );
+        let steps = [
+            ("charge", &self.steps.charge),
+            ("lookup", &self.steps.lookup),
+            ("settle", &self.steps.settle),
+            ("publish", &self.steps.publish),
+        ];
+        for (name, step) in steps {
+            need(step.concurrency > 0, format!("steps.{name}.concurrency = 0: nothing would ever run"));
+            need(step.deliveries > 0, format!("steps.{name}.deliveries = {}: nothing would ever run", step.deliveries));
+            need(!step.backoff_ms.is_empty(), format!("steps.{name}.backoff_ms is empty: give at least one rest"));
+        }
+        for (name, acquirer) in &self.acquirers {
+            self.check_acquirer(name, acquirer, &mut need);
+        }
+        if faults.is_empty() { Ok(self) } else { Err(Refused(faults)) }
+    }
+
+    fn check_acquirer(&self, name: &str, acquirer: &Acquirer, need: &mut impl FnMut(bool, String)) {
+        let at = format!("acquirers.{name}");
+        need(
+            acquirer.base_url.starts_with("http://") || acquirer.base_url.starts_with("https://"),
+            format!("{at}.base_url = {:?}: it begins with http:// or https://", acquirer.base_url),
+        );
+        need(
+            acquirer.longest_ms() <= acquirer.deadline_ms,
+            format!(
+                "{at}: two calls of connect_ms + read_ms and the resend's rest make {} ms, more than deadline_ms = {}",
+                acquirer.longest_ms(),
+                acquirer.deadline_ms
+            ),
+        );
+        need(
+            acquirer.deadline_ms < self.worker.lease_ms,
+            format!(
+                "{at}.deadline_ms = {} is not shorter than worker.lease_ms = {}: a call could outlive its claim",
+                acquirer.deadline_ms, self.worker.lease_ms
+            ),
+        );
+        if let Some(ttl) = acquirer.ttl_h {
+            let window = ttl.saturating_sub(acquirer.safety_margin_h);
+            need(
+                acquirer.give_up_after_h <= window,
+                format!(
+                    "{at}: give_up_after_h = {} is longer than ttl_h - safety_margin_h = {ttl} - {} = {window}: we would resend later than the acquirer remembers",
+                    acquirer.give_up_after_h, acquirer.safety_margin_h
+                ),
+            );
+        }
+    }
+
+    /// Where the database is.
+    ///
+    /// # Errors
+    /// [`Refused`] when nothing says.
+    pub fn database(&self) -> Result<&str, Refused> {
+        let url = self.database_url.as_ref().map(|url| url.0.as_str());
+        url.ok_or_else(|| Refused(vec!["no database: set DATABASE_URL, or database_url in payonce.toml".to_owned()]))
+    }
+
+    /// Where LISTEN connects.
+    ///
+    /// # Errors
+    /// [`Refused`] when nothing says.
+    pub fn listen(&self) -> Result<&str, Refused> {
+        self.listen_url.as_ref().map_or_else(|| self.database(), |url| Ok(&url.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(change: impl FnOnce(&mut Config)) -> Vec<String> {
+        let mut config = Config::default();
+        config.acquirers.insert("default".to_owned(), Acquirer::at("http://127.0.0.1:1"));
+        change(&mut config);
+        config.checked().err().map(|refused| refused.0).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_defaults_agree_with_each_other() {
+        assert_eq!(faults(|_| {}), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_fault_is_listed_at_once_with_its_numbers() {
+        let found = faults(|config| {
+            config.client_retry_window_h = 200;
+            config.worker.lease_ms = 8_000;
+            let acquirer = config.acquirers.get_mut("default").expect("there");
+            acquirer.give_up_after_h = 24;
+            acquirer.read_ms = 4_000;
+        });
+        assert_eq!(found.len(), 4, "{found:#?}");
+        for numbers in ["200 is longer than key_retention_h = 168", "9400 ms", "lease_ms = 8000", "24 - 1 = 23"] {
+            assert!(found.iter().any(|fault| fault.contains(numbers)), "{numbers}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn the_last_rest_of_a_schedule_repeats() {
+        let step = Step { concurrency: 1, deliveries: 9, backoff_ms: vec![10, 20] };
+        assert_eq!([1, 2, 3, 9].map(|n| step.backoff(n).as_millis()), [10, 20, 20, 20]);
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        assert_eq!(format!("{:?}", Secret("hunter2".to_owned())), "(secret)");
+    }
+}

@@ -1,0 +1,123 @@
+//! The database: pools, the primary check, migrations, and what counts as an outage.
+
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgConnection, PgPool};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The schema, as this build knows it.
+pub static MIGRATOR: Migrator = sqlx::migrate!("../migrations");
+
+/// How long a caller waits for a connection before it is told that the database is away.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Plans that never flip: every statement here is meant to run along an index, row by row. A table
+/// whose statistics are still those of an empty one must not be joined by reading it whole.
+const SESSION: [(&str, &str); 5] = [
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("jit", "off"),
+];
+
+/// Why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DbError {
+    /// The URL cannot be read.
+    #[error("the database URL cannot be read ({0}); it looks like postgres://user:password@host:5432/database")]
+    Url(sqlx::Error),
+    /// Nobody answers, or not as a primary.
+    #[error("the database cannot be reached: {0}; check the URL and that Postgres runs and accepts this user")]
+    Unreachable(sqlx::Error),
+    /// Reads of keys and payments must see every commit.
+    #[error("the database is a standby; payonce reads and writes the primary only: point the URL at it")]
+    Standby,
+    /// The schema is older than this build.
+    #[error("the database lacks migrations (it is at {found}, this build needs {needed}); run `payonce migrate`")]
+    Outdated {
+        /// The newest migration in place, 0 for none.
+        found: i64,
+        /// The newest migration of this build.
+        needed: i64,
+    },
+    /// A migration failed.
+    #[error("migration failed: {0}")]
+    Migration(#[from] sqlx::migrate::MigrateError),
+}
+
+/// Opens a pool of at most `connections`; connections are made when first needed, so that a database
+/// that is away at start does not end the process. Every new connection must lead to a primary.
+///
+/// # Errors
+/// [`DbError::Url`].
+pub fn pool(url: &str, connections: u32, name: &str) -> Result<PgPool, DbError> {
+    let options = PgConnectOptions::from_str(url).map_err(DbError::Url)?.application_name(name).options(SESSION);
+    let pool = PgPoolOptions::new()
+        .max_connections(connections)
+        .min_connections(0)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .max_lifetime(Duration::from_secs(1800))
+        .test_before_acquire(false)
+        .after_connect(|conn, _| Box::pin(refuse_standby(conn)))
+        .connect_lazy_with(options);
+    Ok(pool)
+}
+
+async fn refuse_standby(conn: &mut PgConnection) -> sqlx::Result<()> {
+    match sqlx::query_scalar!(r#"SELECT pg_is_in_recovery() AS "standby!""#).fetch_one(conn).await? {
+        true => Err(sqlx::Error::Configuration(DbError::Standby.to_string().into())),
+        false => Ok(()),
+    }
+}
+
+/// Brings the schema to this build's state. Safe to run from several processes at once: a lock in
+/// the database lets one work and the others wait.
+///
+/// # Errors
+/// [`DbError::Migration`].
+pub async fn migrate(pool: &PgPool) -> Result<(), DbError> {
+    Ok(MIGRATOR.run(pool).await?)
+}
+
+/// Whether the database is a primary with this build's schema.
+///
+/// # Errors
+/// Says what is wrong and what to do.
+pub async fn ready(pool: &PgPool) -> Result<(), DbError> {
+    let standby = sqlx::query_scalar!(r#"SELECT pg_is_in_recovery() AS "standby!""#).fetch_one(pool).await;
+    if standby.map_err(DbError::Unreachable)? {
+        return Err(DbError::Standby);
+    }
+    let needed = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default();
+    // The table of migrations exists only after the first of them: asked unchecked.
+    let found: Result<Option<i64>, _> =
+        sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(pool).await;
+    let found = match found {
+        Ok(version) => version.unwrap_or_default(),
+        Err(error) if is_outage(&error) => return Err(DbError::Unreachable(error)),
+        Err(_) => 0,
+    };
+    if found < needed { Err(DbError::Outdated { found, needed }) } else { Ok(()) }
+}
+
+/// Whether an error says that the database is away (or shutting down, full, read-only), as opposed to
+/// a fault of the statement or its rows.
+#[must_use]
+pub fn is_outage(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Database(refusal) => refusal.code().is_some_and(|code| {
+            // 08 connection, 25006 read-only, 53 out of resources, 57 shut down or cancelled, 58 system.
+            code == "25006" || ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class))
+        }),
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::Configuration(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,279 @@
+//! The outbox: facts for others, written with the transaction that made them true, and their way to
+//! each sink. The feed is the outbox itself.
+
+use crate::clock::DbClock;
+use crate::committer::Verdict;
+use crate::payment::life::Status;
+use crate::queue::Take;
+use sqlx::{PgConnection, PgPool};
+use std::time::Duration;
+use time::OffsetDateTime;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// A payment is PAID.
+    Succeeded,
+    /// A payment is DECLINED.
+    Declined,
+    /// A payment is FAILED.
+    Failed,
+}
+
+impl EventType {
+    /// The CloudEvents `type`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "payments.succeeded",
+            Self::Declined => "payments.declined",
+            Self::Failed => "payments.failed",
+        }
+    }
+
+    /// The event of a final status.
+    ///
+    /// # Panics
+    /// For a status that is not final: no event tells of it.
+    #[must_use]
+    pub fn of_final(status: Status) -> Self {
+        match status {
+            Status::Paid => Self::Succeeded,
+            Status::Declined => Self::Declined,
+            Status::Failed => Self::Failed,
+            Status::Pending | Status::Unknown => unreachable!("{status} is not final"),
+        }
+    }
+}
+
+/// Mints an event's id: UUIDv7, so that neighbours in time are neighbours in the index.
+#[must_use]
+pub fn new_event_id() -> Uuid {
+    Uuid::now_v7()
+}
+
+/// An event, as sinks and the feed see it.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Whose.
+    pub merchant_id: Uuid,
+    /// Stable over all deliveries.
+    pub id: Uuid,
+    /// The payment it tells of.
+    pub payment_id: Uuid,
+    /// The partition key.
+    pub payment_intent_id: String,
+    /// [`EventType::as_str`].
+    pub r#type: String,
+    /// The payment as JSON, as it was when this happened.
+    pub data: String,
+    /// W3C trace context of the POST.
+    pub traceparent: Option<String>,
+    /// When it happened.
+    pub occurred_at: OffsetDateTime,
+    /// The writing transaction: the major part of the feed's order.
+    pub tx: String,
+}
+
+/// A position in the feed: everything up to and including this event was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The writing transaction, decimal.
+    pub tx: u64,
+    /// The event.
+    pub id: Uuid,
+}
+
+/// The feed: events of a merchant after `after`, oldest first. An event shows up only once no older
+/// transaction can still commit, so that a cursor never passes over one that committed late.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn feed(pool: &PgPool, merchant_id: Uuid, after: Option<&Cursor>, limit: i64) -> sqlx::Result<Vec<Event>> {
+    let (tx, id) = after.map_or(("0".to_owned(), Uuid::nil()), |cursor| (cursor.tx.to_string(), cursor.id));
+    sqlx::query_as!(
+        Event,
+        r#"SELECT merchant_id, id, payment_id, payment_intent_id, type AS "type", data, traceparent, occurred_at,
+                  tx::text AS "tx!"
+           FROM events
+           WHERE merchant_id = $1 AND (tx, id) > ($2::text::xid8, $3) AND tx < pg_snapshot_xmin(pg_current_snapshot())
+           ORDER BY events.tx, events.id LIMIT $4"#,
+        merchant_id,
+        tx,
+        id,
+        limit,
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Names one delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryKey {
+    /// Whose.
+    pub merchant_id: Uuid,
+    /// Which event.
+    pub event_id: Uuid,
+    /// To which sink.
+    pub sink: String,
+}
+
+/// A claimed delivery.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The event.
+    pub event: Event,
+    /// The sink.
+    pub sink: String,
+    /// How often it was delivered, this time included; also its fence.
+    pub deliveries: i32,
+    /// Until when the owner may act.
+    pub lease_until: Instant,
+}
+
+impl Claim {
+    /// Its name.
+    #[must_use]
+    pub fn key(&self) -> DeliveryKey {
+        DeliveryKey { merchant_id: self.event.merchant_id, event_id: self.event.id, sink: self.sink.clone() }
+    }
+}
+
+/// Takes up to `take.limit` due deliveries of one sink.
+///
+/// # Errors
+/// When the database cannot be asked, or the commit's fate is unknown: the lease then lapses.
+pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
+    let taken = Instant::now();
+    let rows = sqlx::query!(
+        r#"WITH due AS (
+               SELECT merchant_id, subject_id FROM jobs
+               WHERE step = 'publish' AND sink = $1 AND run_at <= now()
+               ORDER BY run_at LIMIT $2
+               FOR NO KEY UPDATE SKIP LOCKED),
+           job AS (
+               UPDATE jobs j SET run_at = now() + make_interval(secs => $3), deliveries = j.deliveries + 1, claimed_by = $4
+               FROM due d
+               WHERE j.merchant_id = d.merchant_id AND j.step = 'publish' AND j.subject_id = d.subject_id AND j.sink = $1
+               RETURNING j.merchant_id, j.subject_id, j.deliveries)
+           SELECT e.merchant_id, e.id, e.payment_id, e.payment_intent_id, e.type AS "type", e.data, e.traceparent,
+                  e.occurred_at, e.tx::text AS "tx!", job.deliveries, now() AS "now!"
+           FROM job JOIN events e ON e.merchant_id = job.merchant_id AND e.id = job.subject_id"#,
+        take.sink,
+        take.limit,
+        take.lease.as_secs_f64(),
+        take.worker,
+    )
+    .fetch_all(pool)
+    .await?;
+    let claims = rows.into_iter().map(|row| Claim {
+        event: Event {
+            merchant_id: row.merchant_id,
+            id: row.id,
+            payment_id: row.payment_id,
+            payment_intent_id: row.payment_intent_id,
+            r#type: row.r#type,
+            data: row.data,
+            traceparent: row.traceparent,
+            occurred_at: row.occurred_at,
+            tx: row.tx,
+        },
+        sink: take.sink.to_owned(),
+        deliveries: row.deliveries,
+        lease_until: DbClock::new(row.now, taken).instant_after(take.lease),
+    });
+    Ok(claims.collect())
+}
+
+/// What became of a delivery.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// The delivery.
+    pub of: DeliveryKey,
+    /// The claim's count: a later claim's postponement is not overwritten.
+    pub deliveries: i32,
+    /// What became of it.
+    pub became: Became,
+}
+
+/// What became of a delivery.
+#[derive(Clone, Debug)]
+pub enum Became {
+    /// The sink has it.
+    Delivered,
+    /// Not this time; again after a rest.
+    Postponed {
+        /// The rest.
+        after: Duration,
+        /// Why, cleaned.
+        error: String,
+    },
+    /// The budget is spent: a person decides (review `delivery_exhausted`).
+    Dead {
+        /// Why, cleaned.
+        error: String,
+    },
+    /// Claimed, and handed back unused: due at once, the delivery refunded.
+    GivenBack,
+}
+
+/// Marks deliveries.
+pub(crate) async fn mark(conn: &mut PgConnection, marks: &[&Mark]) -> sqlx::Result<Vec<Verdict>> {
+    let merchants: Vec<Uuid> = marks.iter().map(|m| m.of.merchant_id).collect();
+    let events: Vec<Uuid> = marks.iter().map(|m| m.of.event_id).collect();
+    let sinks: Vec<&str> = marks.iter().map(|m| m.of.sink.as_str()).collect();
+    let deliveries: Vec<i32> = marks.iter().map(|m| m.deliveries).collect();
+    let (mut became, mut delays, mut errors) = (vec![], vec![], vec![]);
+    for mark in marks {
+        let (word, delay, error) = match &mark.became {
+            Became::Delivered => ("DELIVERED", None, None),
+            Became::Postponed { after, error } => ("PENDING", Some(after.as_secs_f64()), Some(error.as_str())),
+            Became::Dead { error } => ("DEAD", None, Some(error.as_str())),
+            Became::GivenBack => ("PENDING", Some(0.0), None),
+        };
+        became.push(word);
+        delays.push(delay);
+        errors.push(error);
+    }
+    let applied = sqlx::query!(
+        r#"WITH input AS (
+               SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int4[], $5::text[], $6::float8[], $7::text[])
+               WITH ORDINALITY AS i (merchant_id, event_id, sink, deliveries, state, delay_s, error, ord)),
+           marked AS (
+               UPDATE deliveries d SET state = i.state, last_error = COALESCE(i.error, d.last_error),
+                      delivered_at = CASE WHEN i.state = 'DELIVERED' THEN now() END
+               FROM input i
+               WHERE d.merchant_id = i.merchant_id AND d.event_id = i.event_id AND d.sink = i.sink
+                 AND d.state = 'PENDING'
+               RETURNING i.*),
+           gone AS (
+               DELETE FROM jobs j USING input m
+               WHERE j.merchant_id = m.merchant_id AND j.step = 'publish' AND j.subject_id = m.event_id AND j.sink = m.sink
+                 AND m.delay_s IS NULL),
+           later AS (
+               UPDATE jobs j SET run_at = now() + make_interval(secs => m.delay_s), claimed_by = NULL,
+                      deliveries = j.deliveries - CASE WHEN m.error IS NULL THEN 1 ELSE 0 END
+               FROM marked m
+               WHERE j.merchant_id = m.merchant_id AND j.step = 'publish' AND j.subject_id = m.event_id AND j.sink = m.sink
+                 AND m.delay_s IS NOT NULL AND j.deliveries = m.deliveries),
+           review AS (
+               INSERT INTO reviews (merchant_id, payment_id, event_id, sink, reason, detail)
+               SELECT m.merchant_id, e.payment_id, m.event_id, m.sink, 'delivery_exhausted', m.error
+               FROM marked m JOIN events e ON e.merchant_id = m.merchant_id AND e.id = m.event_id
+               WHERE m.state = 'DEAD'
+               ON CONFLICT DO NOTHING)
+           SELECT ord AS "ord!", now() AS "at!" FROM marked"#,
+        &merchants,
+        &events,
+        &sinks as &[&str],
+        &deliveries,
+        &became as &[&str],
+        &delays as &[Option<f64>],
+        &errors as &[Option<&str>],
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(Verdict::of(marks.len(), applied.into_iter().map(|row| (row.ord, row.at))))
+}

@@ -1,0 +1,168 @@
+//! Reading payments: from the primary only.
+
+use super::life::Status;
+use super::{OPERATION, Payment, PaymentKey};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// One payment; `None` when the merchant has none of that id.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn one(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Option<Payment>> {
+    sqlx::query_as!(
+        Payment,
+        r#"SELECT merchant_id, id, payment_intent_id, idempotency_key, status AS "status: Status",
+                  amount_minor, currency, payment_method_id, acquirer, metadata, traceparent,
+                  transaction_id, decline_code, decline_message, failure_code, failure_message,
+                  attempt, lease_until, first_call_at, unknown_at, in_review, version,
+                  created_at, updated_at, final_at
+           FROM payments WHERE merchant_id = $1 AND id = $2"#,
+        of.merchant_id,
+        of.payment_id,
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// Versions of many payments at once, for those who wait for a change.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn versions(pool: &PgPool, of: &[PaymentKey]) -> sqlx::Result<Vec<(PaymentKey, i32, Status)>> {
+    let merchants: Vec<Uuid> = of.iter().map(|key| key.merchant_id).collect();
+    let payments: Vec<Uuid> = of.iter().map(|key| key.payment_id).collect();
+    let rows = sqlx::query!(
+        r#"SELECT p.merchant_id, p.id, p.version, p.status AS "status: Status"
+           FROM unnest($1::uuid[], $2::uuid[]) AS i (merchant_id, id)
+           JOIN payments p ON p.merchant_id = i.merchant_id AND p.id = i.id"#,
+        &merchants,
+        &payments,
+    )
+    .fetch_all(pool)
+    .await?;
+    let named = |row: (Uuid, Uuid)| PaymentKey { merchant_id: row.0, payment_id: row.1 };
+    Ok(rows.into_iter().map(|row| (named((row.merchant_id, row.id)), row.version, row.status)).collect())
+}
+
+/// Which payments of a merchant to list; newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only those of this intent.
+    pub payment_intent_id: Option<String>,
+    /// Only the one that this key made.
+    pub idempotency_key: Option<String>,
+    /// Only those in this state.
+    pub status: Option<Status>,
+    /// Only those older than this payment: the cursor.
+    pub before: Option<Uuid>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// Lists payments of a merchant, newest first. Every combination of filters runs along an index.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(pool: &PgPool, merchant_id: Uuid, filter: &Filter) -> sqlx::Result<Vec<Payment>> {
+    let ids = match (&filter.idempotency_key, &filter.payment_intent_id) {
+        (Some(key), _) => ids_of_key(pool, merchant_id, key).await?,
+        (None, Some(intent)) => ids_of_intent(pool, merchant_id, intent, filter).await?,
+        (None, None) => ids_of_status(pool, merchant_id, filter).await?,
+    };
+    sqlx::query_as!(
+        Payment,
+        r#"SELECT p.merchant_id, p.id, payment_intent_id, idempotency_key, status AS "status: Status",
+                  amount_minor, currency, payment_method_id, acquirer, metadata, traceparent,
+                  transaction_id, decline_code, decline_message, failure_code, failure_message,
+                  attempt, lease_until, first_call_at, unknown_at, in_review, version,
+                  created_at, updated_at, final_at
+           FROM unnest($2::uuid[]) AS i (id) JOIN payments p ON p.merchant_id = $1 AND p.id = i.id
+           WHERE ($3::text IS NULL OR payment_intent_id = $3) AND ($4::text IS NULL OR status = $4)
+             AND ($5::uuid IS NULL OR p.id < $5)
+           ORDER BY p.id DESC LIMIT $6"#,
+        merchant_id,
+        &ids,
+        filter.payment_intent_id,
+        filter.status.map(Status::as_str),
+        filter.before,
+        filter.limit,
+    )
+    .fetch_all(pool)
+    .await
+}
+
+async fn ids_of_key(pool: &PgPool, merchant_id: Uuid, key: &str) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        "SELECT payment_id FROM idempotency_keys WHERE merchant_id = $1 AND operation = $2 AND key = $3",
+        merchant_id,
+        OPERATION,
+        key,
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// An intent has at most one live payment and as many refused ones as the shopper had patience for.
+async fn ids_of_intent(pool: &PgPool, merchant_id: Uuid, intent: &str, filter: &Filter) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"SELECT id AS "id!" FROM (
+               SELECT id FROM payments WHERE merchant_id = $1 AND payment_intent_id = $2
+                  AND status IN ('PENDING', 'UNKNOWN', 'PAID')
+               UNION ALL
+               (SELECT id FROM payments WHERE merchant_id = $1 AND payment_intent_id = $2
+                  AND status = 'DECLINED' AND ($3::uuid IS NULL OR id < $3) ORDER BY id DESC LIMIT $4)
+               UNION ALL
+               (SELECT id FROM payments WHERE merchant_id = $1 AND payment_intent_id = $2
+                  AND status = 'FAILED' AND ($3::uuid IS NULL OR id < $3) ORDER BY id DESC LIMIT $4)
+           ) AS attempts"#,
+        merchant_id,
+        intent,
+        filter.before,
+        filter.limit,
+    )
+    .fetch_all(pool)
+    .await
+}
+
+async fn ids_of_status(pool: &PgPool, merchant_id: Uuid, filter: &Filter) -> sqlx::Result<Vec<Uuid>> {
+    // One statement per shape, so that each is planned along its own index.
+    match filter.status {
+        None | Some(Status::Paid) => {
+            sqlx::query_scalar!(
+                r#"SELECT id FROM payments WHERE merchant_id = $1 AND ($2::text IS NULL OR status = $2)
+                   AND id < COALESCE($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') ORDER BY merchant_id DESC, id DESC LIMIT $4"#,
+                merchant_id,
+                filter.status.map(Status::as_str),
+                filter.before,
+                filter.limit,
+            )
+            .fetch_all(pool)
+            .await
+        }
+        Some(Status::Pending | Status::Unknown) => {
+            sqlx::query_scalar!(
+                r#"SELECT id FROM payments WHERE merchant_id = $1 AND status = $2 AND status IN ('PENDING', 'UNKNOWN')
+                   AND id < COALESCE($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') ORDER BY id DESC LIMIT $4"#,
+                merchant_id,
+                filter.status.map(Status::as_str),
+                filter.before,
+                filter.limit,
+            )
+            .fetch_all(pool)
+            .await
+        }
+        Some(Status::Declined | Status::Failed) => {
+            sqlx::query_scalar!(
+                r#"SELECT id FROM payments WHERE merchant_id = $1 AND status = $2 AND status IN ('DECLINED', 'FAILED')
+                   AND id < COALESCE($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') ORDER BY id DESC LIMIT $4"#,
+                merchant_id,
+                filter.status.map(Status::as_str),
+                filter.before,
+                filter.limit,
+            )
+            .fetch_all(pool)
+            .await
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Settling: everything that belongs to a final outcome, in one fenced statement. The payment, the
+//! key with the stored answer, the line of history, the event, its deliveries and their jobs become
+//! true together or not at all.
+
+use super::body::PaymentBody;
+use super::call::Fences;
+use super::life::{Event, Illegal, Next, Outcome, Status, decide};
+use super::{Fence, OPERATION, Payment};
+use crate::acquirer::Answer;
+use crate::committer::Verdict;
+use crate::outbox::EventType;
+use sqlx::PgConnection;
+use std::time::Duration;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// The HTTP status stored for a final answer; one for PAID, DECLINED and FAILED, so that clients
+/// have one path.
+const FINAL_CODE: i16 = 201;
+
+/// A final outcome, ready to be written.
+#[derive(Clone, Debug)]
+pub struct Settle {
+    /// The claim's fence.
+    pub fence: Fence,
+    /// The payment as it will be.
+    pub settled: Payment,
+    /// The stored answer and the event's data.
+    pub body: String,
+    /// The event's id, UUIDv7.
+    pub event_id: Uuid,
+    /// Who settles: the worker's name.
+    pub actor: String,
+    /// What the outcome was, for the history.
+    pub reason: String,
+    /// The sinks that the event goes to.
+    pub sinks: Vec<String>,
+    /// The publish jobs are born claimed by the worker that settles, for this long.
+    pub lease: Duration,
+}
+
+impl Settle {
+    /// Works out what `answer` makes of the claimed `payment`.
+    ///
+    /// # Errors
+    /// [`Illegal`] when the payment is final already.
+    ///
+    /// # Panics
+    /// When the answer is not final: callers settle what [`decide`] sends to [`Next::Settle`].
+    pub fn new(
+        payment: &Payment,
+        answer: &Answer,
+        final_at: OffsetDateTime,
+        actor: &str,
+        sinks: &[String],
+        lease: Duration,
+    ) -> Result<Self, Illegal> {
+        let transition = decide(payment.status, Event::Learned(answer.outcome))?;
+        assert_eq!(transition.next, Next::Settle, "only final outcomes are settled");
+        let settled = after(payment, answer, transition.to, final_at);
+        let Payment { attempt, status, version, .. } = *payment;
+        Ok(Self {
+            fence: Fence { of: payment.key(), attempt, status, version },
+            body: PaymentBody::from(&settled).to_json(),
+            settled,
+            event_id: crate::outbox::new_event_id(),
+            actor: actor.to_owned(),
+            reason: answer.code.clone().unwrap_or_else(|| answer.outcome.as_str().to_owned()),
+            sinks: sinks.to_vec(),
+            lease,
+        })
+    }
+
+    /// The type of the event that tells of it.
+    #[must_use]
+    pub fn event_type(&self) -> EventType {
+        EventType::of_final(self.settled.status)
+    }
+}
+
+fn after(payment: &Payment, answer: &Answer, to: Status, final_at: OffsetDateTime) -> Payment {
+    // The carried clock may differ from the database's by a round trip; time never runs backwards.
+    let final_at = final_at.max(payment.updated_at);
+    let mut settled = Payment {
+        status: to,
+        version: payment.version + 1,
+        final_at: Some(final_at),
+        updated_at: final_at,
+        lease_until: None,
+        ..payment.clone()
+    };
+    match answer.outcome {
+        Outcome::Declined => {
+            settled.decline_code = Some(answer.code.clone().unwrap_or_else(|| "declined".to_owned()));
+            settled.decline_message.clone_from(&answer.message);
+        }
+        Outcome::Failed => {
+            settled.failure_code = Some(answer.code.clone().unwrap_or_else(|| "request_refused".to_owned()));
+            settled.failure_message.clone_from(&answer.message);
+        }
+        _ => {}
+    }
+    settled.transaction_id.clone_from(&answer.transaction_id);
+    settled
+}
+
+/// Settles many at once. A row whose fence is stale changes nothing.
+pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Result<Vec<Verdict>> {
+    let fences = Fences::of(rows.iter().map(|r| r.fence));
+    let versions: Vec<i32> = rows.iter().map(|r| r.fence.version).collect();
+    let statuses: Vec<&str> = rows.iter().map(|r| r.settled.status.as_str()).collect();
+    let transactions: Vec<Option<&str>> = rows.iter().map(|r| r.settled.transaction_id.as_deref()).collect();
+    let decline_codes: Vec<Option<&str>> = rows.iter().map(|r| r.settled.decline_code.as_deref()).collect();
+    let decline_messages: Vec<Option<&str>> = rows.iter().map(|r| r.settled.decline_message.as_deref()).collect();
+    let failure_codes: Vec<Option<&str>> = rows.iter().map(|r| r.settled.failure_code.as_deref()).collect();
+    let failure_messages: Vec<Option<&str>> = rows.iter().map(|r| r.settled.failure_message.as_deref()).collect();
+    let finals: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.settled.final_at).collect();
+    let bodies: Vec<&str> = rows.iter().map(|r| r.body.as_str()).collect();
+    let events: Vec<Uuid> = rows.iter().map(|r| r.event_id).collect();
+    let types: Vec<&str> = rows.iter().map(|r| r.event_type().as_str()).collect();
+    let actors: Vec<&str> = rows.iter().map(|r| r.actor.as_str()).collect();
+    let reasons: Vec<&str> = rows.iter().map(|r| r.reason.as_str()).collect();
+    let leases: Vec<f64> = rows.iter().map(|r| r.lease.as_secs_f64()).collect();
+    // One row per event and sink.
+    let delivered: Vec<Uuid> = rows.iter().flat_map(|r| r.sinks.iter().map(|_| r.event_id)).collect();
+    let sinks: Vec<&str> = rows.iter().flat_map(|r| r.sinks.iter().map(String::as_str)).collect();
+    let applied = sqlx::query!(
+        r#"WITH input AS (
+               SELECT * FROM unnest($3::uuid[], $4::uuid[], $5::int4[], $6::text[], $7::int4[],
+                                    $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],
+                                    $14::timestamptz[], $15::text[], $16::uuid[], $17::text[], $18::text[],
+                                    $19::text[], $20::float8[])
+               WITH ORDINALITY AS i (merchant_id, payment_id, attempt, from_status, version,
+                                     status, transaction_id, decline_code, decline_message, failure_code, failure_message,
+                                     final_at, body, event_id, event_type, actor,
+                                     reason, lease_s, ord)),
+           final AS (
+               UPDATE payments p SET
+                   status = i.status, transaction_id = i.transaction_id,
+                   decline_code = i.decline_code, decline_message = i.decline_message,
+                   failure_code = i.failure_code, failure_message = i.failure_message,
+                   version = i.version + 1, lease_until = NULL, updated_at = i.final_at, final_at = i.final_at
+               FROM input i
+               WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id
+                 AND p.attempt = i.attempt AND p.status = i.from_status AND p.version = i.version
+               RETURNING i.*, p.payment_intent_id, p.idempotency_key, p.traceparent),
+           key AS (
+               UPDATE idempotency_keys k SET state = 'COMPLETED', response_code = $2, response_body = f.body,
+                      completed_at = f.final_at
+               FROM final f
+               WHERE k.merchant_id = f.merchant_id AND k.operation = $1 AND k.key = f.idempotency_key
+                 AND k.payment_id = f.payment_id AND k.state <> 'COMPLETED'),
+           history AS (
+               INSERT INTO payment_history (merchant_id, payment_id, version, from_status, to_status, attempt, actor, reason)
+               SELECT merchant_id, payment_id, version + 1, from_status, status, attempt, actor, reason FROM final),
+           event AS (
+               INSERT INTO events (merchant_id, id, payment_id, payment_intent_id, type, data, traceparent, occurred_at)
+               SELECT merchant_id, event_id, payment_id, payment_intent_id, event_type, body, traceparent, final_at FROM final),
+           target AS (
+               SELECT f.merchant_id, f.event_id, f.actor, f.lease_s, d.sink
+               FROM unnest($21::uuid[], $22::text[]) AS d (event_id, sink) JOIN final f ON f.event_id = d.event_id),
+           delivery AS (
+               INSERT INTO deliveries (merchant_id, event_id, sink) SELECT merchant_id, event_id, sink FROM target),
+           publish AS (
+               INSERT INTO jobs (merchant_id, step, subject_id, sink, run_at, deliveries, claimed_by)
+               SELECT merchant_id, 'publish', event_id, sink, now() + make_interval(secs => lease_s), 1, actor FROM target),
+           done AS (
+               DELETE FROM jobs j USING final f
+               WHERE j.merchant_id = f.merchant_id AND j.step IN ('charge', 'lookup', 'settle')
+                 AND j.subject_id = f.payment_id AND j.sink = '')
+           SELECT ord AS "ord!", now() AS "at!" FROM final"#,
+        OPERATION,
+        FINAL_CODE,
+        &fences.merchants,
+        &fences.payments,
+        &fences.attempts,
+        &fences.statuses as &[&str],
+        &versions,
+        &statuses as &[&str],
+        &transactions as &[Option<&str>],
+        &decline_codes as &[Option<&str>],
+        &decline_messages as &[Option<&str>],
+        &failure_codes as &[Option<&str>],
+        &failure_messages as &[Option<&str>],
+        &finals as &[Option<OffsetDateTime>],
+        &bodies as &[&str],
+        &events,
+        &types as &[&str],
+        &actors as &[&str],
+        &reasons as &[&str],
+        &leases,
+        &delivered,
+        &sinks as &[&str],
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(Verdict::of(rows.len(), applied.into_iter().map(|row| (row.ord, row.at))))
+}

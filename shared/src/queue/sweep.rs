@@ -1,0 +1,95 @@
+//! The sweep: makes jobs from the truth, for payments and deliveries that have none. It is what makes
+//! the job table expendable.
+
+use crate::queue::Step;
+use sqlx::PgPool;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How many open payments (and open deliveries) one pass looks at.
+const PAGE: i64 = 1000;
+
+/// Walks the open payments and deliveries, page by page, round and round.
+#[derive(Debug)]
+pub struct Sweep {
+    grace: Duration,
+    payment: Uuid,
+    event: Uuid,
+}
+
+/// What a pass found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Payments without a job: each has one now.
+    pub payments: u64,
+    /// Deliveries without a job: each has one now.
+    pub deliveries: u64,
+}
+
+impl Sweep {
+    /// Starts at the oldest. An UNKNOWN payment still rests `grace` before it is looked up.
+    #[must_use]
+    pub const fn new(grace: Duration) -> Self {
+        Self { grace, payment: Uuid::nil(), event: Uuid::nil() }
+    }
+
+    /// One pass over one page of each. Payments in review wait for a person and get no job; payments
+    /// under a live lease have an owner.
+    ///
+    /// # Errors
+    /// When the database cannot be asked; the next pass goes on where this one stood.
+    pub async fn pass(&mut self, pool: &PgPool) -> sqlx::Result<Found> {
+        Ok(Found { payments: self.payments(pool).await?, deliveries: self.deliveries(pool).await? })
+    }
+
+    async fn payments(&mut self, pool: &PgPool) -> sqlx::Result<u64> {
+        let page = sqlx::query!(
+            r#"WITH page AS (
+                   SELECT merchant_id, id, first_call_at, unknown_at, in_review, lease_until FROM payments
+                   WHERE status IN ('PENDING', 'UNKNOWN') AND id > $1 ORDER BY id LIMIT $2),
+               orphan AS (
+                   SELECT * FROM page p
+                   WHERE NOT in_review AND (lease_until IS NULL OR lease_until < now())
+                     AND NOT EXISTS (SELECT FROM jobs j WHERE j.merchant_id = p.merchant_id AND j.subject_id = p.id
+                                     AND j.step IN ('charge', 'lookup', 'settle') AND j.sink = '')),
+               made AS (
+                   INSERT INTO jobs (merchant_id, step, subject_id, run_at)
+                   SELECT merchant_id, CASE WHEN first_call_at IS NULL THEN $4 ELSE $5 END, id,
+                          GREATEST(now(), unknown_at + make_interval(secs => $3))
+                   FROM orphan ON CONFLICT DO NOTHING RETURNING 1)
+               SELECT (SELECT max(id::text)::uuid FROM page) AS last, (SELECT count(*) FROM page) AS "looked_at!",
+                      (SELECT count(*) FROM made) AS "made!""#,
+            self.payment,
+            PAGE,
+            self.grace.as_secs_f64(),
+            Step::Charge.as_str(),
+            Step::Lookup.as_str(),
+        )
+        .fetch_one(pool)
+        .await?;
+        self.payment = page.last.filter(|_| page.looked_at == PAGE).unwrap_or_default();
+        Ok(page.made.unsigned_abs())
+    }
+
+    async fn deliveries(&mut self, pool: &PgPool) -> sqlx::Result<u64> {
+        let page = sqlx::query!(
+            r#"WITH page AS (
+                   SELECT merchant_id, event_id, sink FROM deliveries
+                   WHERE state = 'PENDING' AND event_id > $1 ORDER BY event_id LIMIT $2),
+               made AS (
+                   INSERT INTO jobs (merchant_id, step, subject_id, sink)
+                   SELECT merchant_id, 'publish', event_id, sink FROM page d
+                   WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.merchant_id = d.merchant_id AND j.step = 'publish'
+                                     AND j.subject_id = d.event_id AND j.sink = d.sink)
+                   ON CONFLICT DO NOTHING RETURNING 1)
+               SELECT (SELECT max(event_id::text)::uuid FROM page) AS last, (SELECT count(*) FROM page) AS "looked_at!",
+                      (SELECT count(*) FROM made) AS "made!""#,
+            self.event,
+            PAGE,
+        )
+        .fetch_one(pool)
+        .await?;
+        self.event = page.last.filter(|_| page.looked_at == PAGE).unwrap_or_default();
+        Ok(page.made.unsigned_abs())
+    }
+}

@@ -1,0 +1,129 @@
+//! Manual review: what a machine cannot decide lies in front of a person.
+
+use crate::committer::Verdict;
+use crate::payment::PaymentKey;
+use serde::Serialize;
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// Why a person must look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, sqlx::Type, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Reason {
+    /// Unknown, and the acquirer no longer remembers our key: a resend could charge twice.
+    UnknownPastWindow,
+    /// Nothing is found, and the contract gives no protection for a resend.
+    NotFoundInconclusive,
+    /// The acquirer reports a charge with another amount, currency or reference.
+    Conflicted,
+    /// The acquirer holds two charges for one payment.
+    DuplicateAtProvider,
+    /// `processing`, for longer than we ask.
+    StuckProcessing,
+    /// Success, reported for a payment that is final without it.
+    LateSuccess,
+    /// A step spent its budget of deliveries: something kills whoever runs it.
+    StepCrashed,
+    /// An event could not be brought to a sink.
+    DeliveryExhausted,
+}
+
+impl Reason {
+    /// All reasons.
+    pub const ALL: [Self; 8] = [
+        Self::UnknownPastWindow,
+        Self::NotFoundInconclusive,
+        Self::Conflicted,
+        Self::DuplicateAtProvider,
+        Self::StuckProcessing,
+        Self::LateSuccess,
+        Self::StepCrashed,
+        Self::DeliveryExhausted,
+    ];
+
+    /// The word that SQL, logs, metrics and pages use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownPastWindow => "unknown_past_window",
+            Self::NotFoundInconclusive => "not_found_inconclusive",
+            Self::Conflicted => "conflicted",
+            Self::DuplicateAtProvider => "duplicate_at_provider",
+            Self::StuckProcessing => "stuck_processing",
+            Self::LateSuccess => "late_success",
+            Self::StepCrashed => "step_crashed",
+            Self::DeliveryExhausted => "delivery_exhausted",
+        }
+    }
+}
+
+/// A review, as a person sees it.
+#[derive(Clone, Debug, Serialize, sqlx::FromRow)]
+pub struct Review {
+    /// Its id.
+    pub id: Uuid,
+    /// The payment it is about.
+    pub payment_id: Uuid,
+    /// Why.
+    pub reason: Reason,
+    /// What the machine knew.
+    pub detail: String,
+    /// Since when.
+    #[serde(with = "time::serde::rfc3339")]
+    pub opened_at: OffsetDateTime,
+}
+
+/// The open reviews of one payment, oldest first.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn open_of(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Vec<Review>> {
+    sqlx::query_as!(
+        Review,
+        r#"SELECT id, payment_id, reason AS "reason: Reason", detail, opened_at FROM reviews
+           WHERE merchant_id = $1 AND payment_id = $2 AND state = 'OPEN' ORDER BY opened_at, id"#,
+        of.merchant_id,
+        of.payment_id,
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Opens a review for a payment that is final already: the state stays, the person is told.
+#[derive(Clone, Debug)]
+pub struct LateSuccess {
+    /// The payment.
+    pub of: PaymentKey,
+    /// What the acquirer said.
+    pub detail: String,
+}
+
+/// Opens the reviews; one per payment stays open however often it is found.
+pub(crate) async fn open_late(conn: &mut PgConnection, late: &[&LateSuccess]) -> sqlx::Result<Vec<Verdict>> {
+    let merchants: Vec<Uuid> = late.iter().map(|l| l.of.merchant_id).collect();
+    let payments: Vec<Uuid> = late.iter().map(|l| l.of.payment_id).collect();
+    let details: Vec<&str> = late.iter().map(|l| l.detail.as_str()).collect();
+    let opened = sqlx::query!(
+        r#"WITH input AS (SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[])
+                          WITH ORDINALITY AS i (merchant_id, payment_id, detail, ord)),
+           opened AS (
+               INSERT INTO reviews (merchant_id, payment_id, reason, detail)
+               SELECT i.merchant_id, i.payment_id, 'late_success', i.detail FROM input i
+               JOIN payments p ON p.merchant_id = i.merchant_id AND p.id = i.payment_id
+               WHERE p.status IN ('DECLINED', 'FAILED')
+               ON CONFLICT DO NOTHING RETURNING merchant_id, payment_id),
+           shown AS (
+               UPDATE payments p SET in_review = true, version = p.version + 1, updated_at = now()
+               FROM opened o WHERE p.merchant_id = o.merchant_id AND p.id = o.payment_id)
+           SELECT i.ord AS "ord!", now() AS "at!" FROM opened o
+           JOIN input i ON i.merchant_id = o.merchant_id AND i.payment_id = o.payment_id"#,
+        &merchants,
+        &payments,
+        &details as &[&str],
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(Verdict::of(late.len(), opened.into_iter().map(|row| (row.ord, row.at))))
+}
