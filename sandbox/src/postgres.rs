@@ -70,8 +70,8 @@ impl Postgres {
     pub async fn start(options: Options) -> Result<Postgres, StartError> {
         let account = Account::of_the_server()?;
         let directory = match &options.data {
-            Some(path) => Directory::keep(path, account)?,
-            None => Directory::throw_away(account)?,
+            Some(path) => Directory::keep(path, account).await?,
+            None => Directory::throw_away(account).await?,
         };
         let watchdog = Watchdog::start(&directory)?;
         let binaries = binaries_for(&directory).await?;

@@ -3,6 +3,7 @@
 use rand::Rng;
 use sha2::{Digest, Sha256};
 use sqlx::PgPool;
+use std::collections::HashMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -183,16 +184,33 @@ pub async fn revoke(pool: &PgPool, merchant_id: Uuid, key: &str) -> Result<(), M
     if revoked.rows_affected() == 0 { Err(MerchantError::NoKey(key.to_owned())) } else { Ok(()) }
 }
 
-/// Whose credential this is; `None` when nobody's, or revoked. The look-up is by the SHA-256 of 256
-/// random bits, so how long it takes tells nothing about any stored one.
+/// Who calls: a merchant, by one of its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The merchant.
+    pub merchant_id: Uuid,
+    /// The API key.
+    pub key_id: Uuid,
+}
+
+/// Whose credentials these are, in their order; `None` for one that is nobody's, or revoked. Many in
+/// one read, so that a busy API can ask the database about every request and need not remember
+/// anybody. The look-up is by the SHA-256 of 256 random bits, so how long it takes tells nothing
+/// about any stored one.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn authenticate(pool: &PgPool, credential: &str) -> sqlx::Result<Option<Uuid>> {
-    sqlx::query_scalar!(
-        "SELECT merchant_id FROM api_keys WHERE secret_hash = $1 AND revoked_at IS NULL",
-        hash(credential),
+pub async fn authenticate(pool: &PgPool, credentials: &[&str]) -> sqlx::Result<Vec<Option<Caller>>> {
+    let hashes: Vec<Vec<u8>> = credentials.iter().map(|credential| hash(credential)).collect();
+    let rows = sqlx::query!(
+        r#"SELECT secret_hash, merchant_id, id FROM api_keys WHERE secret_hash = ANY($1) AND revoked_at IS NULL"#,
+        &hashes,
     )
-    .fetch_optional(pool)
-    .await
+    .fetch_all(pool)
+    .await?;
+    let callers: HashMap<Vec<u8>, Caller> = rows
+        .into_iter()
+        .map(|row| (row.secret_hash, Caller { merchant_id: row.merchant_id, key_id: row.id }))
+        .collect();
+    Ok(hashes.iter().map(|hash| callers.get(hash).copied()).collect())
 }

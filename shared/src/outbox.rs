@@ -3,12 +3,17 @@
 
 use crate::clock::DbClock;
 use crate::committer::Verdict;
+use crate::payment::body::PaymentBody;
 use crate::payment::life::Status;
 use crate::queue::Take;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use sqlx::{PgConnection, PgPool};
 use std::time::Duration;
 use time::OffsetDateTime;
+use time::serde::rfc3339;
 use tokio::time::Instant;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// What happened.
@@ -73,8 +78,53 @@ pub struct Event {
     pub traceparent: Option<String>,
     /// When it happened.
     pub occurred_at: OffsetDateTime,
-    /// The writing transaction: the major part of the feed's order.
-    pub tx: String,
+}
+
+/// An event in the CloudEvents 1.0 envelope, JSON in structured mode: one form for the feed and every
+/// sink.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CloudEvent<'a> {
+    /// The version of the envelope: `1.0`.
+    pub specversion: &'static str,
+    /// Stable over all deliveries: a consumer recognises a repeat by it.
+    pub id: Uuid,
+    /// Who says so: `/payonce`.
+    pub source: &'static str,
+    /// [`EventType::as_str`].
+    pub r#type: &'a str,
+    /// The payment intent.
+    pub subject: &'a str,
+    /// When it happened.
+    #[serde(with = "rfc3339")]
+    pub time: OffsetDateTime,
+    /// Always `application/json`.
+    pub datacontenttype: &'static str,
+    /// W3C trace context of the POST; absent when it bore none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<&'a str>,
+    /// The payment, as it was when this happened.
+    #[schema(value_type = PaymentBody)]
+    pub data: &'a RawValue,
+}
+
+impl Event {
+    /// The event in its envelope, `data` repeated byte for byte.
+    ///
+    /// # Errors
+    /// When the stored `data` is not JSON; what [`PaymentBody::to_json`] wrote is.
+    pub fn to_cloud_event(&self) -> serde_json::Result<CloudEvent<'_>> {
+        Ok(CloudEvent {
+            specversion: "1.0",
+            id: self.id,
+            source: "/payonce",
+            r#type: &self.r#type,
+            subject: &self.payment_intent_id,
+            time: self.occurred_at,
+            datacontenttype: "application/json",
+            traceparent: self.traceparent.as_deref(),
+            data: serde_json::from_str(&self.data)?,
+        })
+    }
 }
 
 /// A position in the feed: everything up to and including this event was seen.
@@ -86,27 +136,47 @@ pub struct Cursor {
     pub id: Uuid,
 }
 
-/// The feed: events of a merchant after `after`, oldest first. An event shows up only once no older
-/// transaction can still commit, so that a cursor never passes over one that committed late.
+/// The feed: events of a merchant after `after`, oldest first, each with its position. An event shows
+/// up only once no older transaction can still commit, so that a cursor never passes over one that
+/// committed late.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn feed(pool: &PgPool, merchant_id: Uuid, after: Option<&Cursor>, limit: i64) -> sqlx::Result<Vec<Event>> {
-    let (tx, id) = after.map_or(("0".to_owned(), Uuid::nil()), |cursor| (cursor.tx.to_string(), cursor.id));
-    sqlx::query_as!(
-        Event,
-        r#"SELECT merchant_id, id, payment_id, payment_intent_id, type AS "type", data, traceparent, occurred_at,
-                  tx::text AS "tx!"
+pub async fn feed(
+    pool: &PgPool,
+    merchant_id: Uuid,
+    after: Option<&Cursor>,
+    limit: i64,
+) -> sqlx::Result<Vec<(Event, Cursor)>> {
+    let start = Cursor { tx: 0, id: Uuid::nil() };
+    let after = after.unwrap_or(&start);
+    let rows = sqlx::query!(
+        r#"SELECT id, payment_id, payment_intent_id, type AS "type", data, traceparent, occurred_at, tx::text AS "tx!"
            FROM events
            WHERE merchant_id = $1 AND (tx, id) > ($2::text::xid8, $3) AND tx < pg_snapshot_xmin(pg_current_snapshot())
            ORDER BY events.tx, events.id LIMIT $4"#,
         merchant_id,
-        tx,
-        id,
+        after.tx.to_string(),
+        after.id,
         limit,
     )
     .fetch_all(pool)
-    .await
+    .await?;
+    let entries = rows.into_iter().map(|row| {
+        let cursor = Cursor { tx: row.tx.parse().unwrap_or_default(), id: row.id };
+        let event = Event {
+            merchant_id,
+            id: row.id,
+            payment_id: row.payment_id,
+            payment_intent_id: row.payment_intent_id,
+            r#type: row.r#type,
+            data: row.data,
+            traceparent: row.traceparent,
+            occurred_at: row.occurred_at,
+        };
+        (event, cursor)
+    });
+    Ok(entries.collect())
 }
 
 /// Names one delivery.
@@ -159,7 +229,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
                WHERE j.merchant_id = d.merchant_id AND j.step = 'publish' AND j.subject_id = d.subject_id AND j.sink = $1
                RETURNING j.merchant_id, j.subject_id, j.deliveries)
            SELECT e.merchant_id, e.id, e.payment_id, e.payment_intent_id, e.type AS "type", e.data, e.traceparent,
-                  e.occurred_at, e.tx::text AS "tx!", job.deliveries, now() AS "now!"
+                  e.occurred_at, job.deliveries, now() AS "now!"
            FROM job JOIN events e ON e.merchant_id = job.merchant_id AND e.id = job.subject_id"#,
         take.sink,
         take.limit,
@@ -178,7 +248,6 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
             data: row.data,
             traceparent: row.traceparent,
             occurred_at: row.occurred_at,
-            tx: row.tx,
         },
         sink: take.sink.to_owned(),
         deliveries: row.deliveries,

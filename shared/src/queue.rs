@@ -13,9 +13,11 @@ use crate::committer::{Committer, Write};
 use crate::outbox::{self, Became, Mark};
 use crate::payment::claim;
 use crate::telemetry::Metrics;
+use apalis_core::backend::finalize::Ephemeral;
 use apalis_core::backend::{Backend, BackendConfig};
 use apalis_core::task::Task;
 use apalis_core::task::builder::TaskBuilder;
+use apalis_core::task::task_id::TaskId;
 use apalis_core::worker::context::WorkerContext;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -26,6 +28,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tower_layer::Identity;
+use uuid::Uuid;
 use wake::Wake;
 
 /// The longest time between two looks at the table: what a lost notification costs.
@@ -95,11 +98,20 @@ pub enum Claimed {
 }
 
 impl Claimed {
+    /// The job's subject: the payment's id, or the event's.
+    #[must_use]
+    pub const fn subject_id(&self) -> Uuid {
+        match self {
+            Self::Payment(claim) => claim.payment.id,
+            Self::Delivery(claim) => claim.event.id,
+        }
+    }
+
     /// The write that hands it back unused: due at once, the delivery refunded.
     #[must_use]
     pub fn give_back(&self) -> Write {
         match self {
-            Self::Payment(claim) => Write::GiveBack(claim.as_ref().into()),
+            Self::Payment(claim) => Write::GiveBack(claim::GiveBack::new(claim, Duration::ZERO)),
             Self::Delivery(claim) => {
                 Write::Mark(Mark { of: claim.key(), deliveries: claim.deliveries, became: Became::GivenBack })
             }
@@ -224,7 +236,8 @@ impl Backend for Queue {
     ) -> Poll<Option<Result<Self::Task, Infallible>>> {
         loop {
             if let Some(claim) = self.ready.pop_front() {
-                return Poll::Ready(Some(Ok(TaskBuilder::new(claim).build())));
+                let id = TaskId::from_string(claim.subject_id().to_string());
+                return Poll::Ready(Some(Ok(TaskBuilder::new(claim).task_id(id).build())));
             }
             match &mut self.doing {
                 Doing::Nothing => {
@@ -274,8 +287,8 @@ impl Backend for Queue {
 
 impl BackendConfig for Queue {
     type Args = Claimed;
-    type Id = uuid::Uuid;
-    type Kind = ();
+    type Id = Uuid;
+    type Kind = Ephemeral;
     type Config = Lane;
     type Layer = Identity;
 

@@ -78,6 +78,8 @@ fn find(passwd: &str, name: &str) -> Option<Account> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -87,5 +89,16 @@ mod tests {
         assert_eq!((nobody.uid, nobody.gid), (65534, 65533));
         assert_eq!(find(passwd, "postgres"), None);
         assert_eq!(find(passwd, "root"), None);
+    }
+
+    #[test]
+    fn a_closed_directory_on_the_way_is_named() {
+        let closed = tempfile::tempdir_in("/var/tmp").unwrap();
+        fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let inside = closed.path().join("inside");
+        fs::create_dir(&inside).unwrap();
+        let somebody = Account::owning(u32::MAX - 7, u32::MAX - 7);
+        assert_eq!(somebody.barrier(&inside).as_deref(), Some(closed.path()));
+        assert_eq!(somebody.barrier(Path::new("/var/tmp")), None);
     }
 }

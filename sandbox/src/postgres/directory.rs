@@ -5,11 +5,18 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::time::sleep;
 
 use super::account::Account;
 use super::error::StartError;
+
+/// A lock given back a moment ago may still be held by a process in the middle of being started,
+/// between its fork and its exec.
+const LOCK_TRIES: usize = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A directory for one server, locked as long as this value lives.
 pub(super) struct Directory {
@@ -23,7 +30,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// A new directory that is removed on drop.
-    pub fn throw_away(account: Option<Account>) -> Result<Directory, StartError> {
+    pub async fn throw_away(account: Option<Account>) -> Result<Directory, StartError> {
         let made = make_temporary(account.as_ref());
         let temporary = made.map_err(StartError::io("make a directory for the database"))?;
         let path = temporary.path().canonicalize().map_err(StartError::io("find the new directory"))?;
@@ -31,11 +38,11 @@ impl Directory {
             own(&path, account)?;
             reachable(&path, account)?;
         }
-        Ok(Directory { _lock: lock(&path)?, path, account, throw_away: Some(temporary) })
+        Ok(Directory { _lock: lock(&path).await?, path, account, throw_away: Some(temporary) })
     }
 
     /// A directory that outlives the server; made if it is not there.
-    pub fn keep(path: &Path, account: Option<Account>) -> Result<Directory, StartError> {
+    pub async fn keep(path: &Path, account: Option<Account>) -> Result<Directory, StartError> {
         let what = || format!("use the directory {}", path.display());
         if !path.exists() {
             fs::create_dir_all(path).map_err(StartError::io(what()))?;
@@ -43,7 +50,7 @@ impl Directory {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(StartError::io(what()))?;
         }
         let path = path.canonicalize().map_err(StartError::io(what()))?;
-        let lock = lock(&path)?;
+        let lock = lock(&path).await?;
         let account = owner(&path.join("pgdata"), account)?;
         if let Some(account) = &account {
             reachable(&path, account)?;
@@ -74,19 +81,22 @@ fn make_temporary(account: Option<&Account>) -> io::Result<TempDir> {
     let ways = [env::temp_dir(), PathBuf::from("/var/tmp")];
     let open = |base: &&PathBuf| account.is_none_or(|a| a.barrier(base).is_none());
     let base = ways.iter().find(open).unwrap_or(&ways[0]);
-    tempfile::Builder::new().prefix("payonce-postgres-").tempdir_in(base)
+    let closed = fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("payonce-postgres-").permissions(closed).tempdir_in(base)
 }
 
-fn lock(path: &Path) -> Result<File, StartError> {
-    let mut options = OpenOptions::new();
-    let opened = options.create(true).append(true).open(path.join("lock"));
+async fn lock(path: &Path) -> Result<File, StartError> {
     let what = || format!("lock the directory {}", path.display());
+    let opened = OpenOptions::new().create(true).append(true).open(path.join("lock"));
     let file = opened.map_err(StartError::io(what()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(StartError::InUse { path: path.into() }),
-        Err(fs::TryLockError::Error(error)) => Err(StartError::io(what())(error)),
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(fs::TryLockError::WouldBlock) => sleep(LOCK_PAUSE).await,
+            Err(fs::TryLockError::Error(error)) => return Err(StartError::io(what())(error)),
+        }
     }
+    Err(StartError::InUse { path: path.into() })
 }
 
 /// Who runs the server of an existing cluster: its owner, which only root can become.

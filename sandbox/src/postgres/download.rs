@@ -25,7 +25,7 @@ pub(super) async fn binaries(wanted: Option<u32>) -> Result<Binaries, StartError
     let folder = home.join(version.to_string());
     fetch(&version, folder.clone()).await?;
 
-    // Unpacked for its owner only, but as root another user runs the server.
+    // Whatever the umask: as root, another user runs the server.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))
         .map_err(StartError::io("open the downloaded folder"))?;
     Binaries::beside(&folder.join("bin/initdb"))

@@ -123,9 +123,24 @@ async fn who_won(pool: &PgPool, accept: &Accept) -> sqlx::Result<Option<Accepted
     }
 }
 
-/// What the key says. 422 comes before 409: the request hash is compared first.
-async fn of_key(pool: &PgPool, accept: &Accept) -> sqlx::Result<Option<Accepted>> {
-    let Some(key) = sqlx::query!(
+/// A taken key.
+struct TakenKey {
+    request_hash: Vec<u8>,
+    payment_id: Uuid,
+    response_code: Option<i16>,
+    response_body: Option<String>,
+}
+
+impl TakenKey {
+    fn replay(self) -> Option<Accepted> {
+        let (code, body) = (self.response_code?.unsigned_abs(), self.response_body?);
+        Some(Accepted::Replay { payment_id: self.payment_id, code, body })
+    }
+}
+
+async fn taken_key(pool: &PgPool, accept: &Accept) -> sqlx::Result<Option<TakenKey>> {
+    sqlx::query_as!(
+        TakenKey,
         r#"SELECT request_hash, payment_id, response_code, response_body FROM idempotency_keys
            WHERE merchant_id = $1 AND operation = $2 AND key = $3"#,
         accept.merchant_id,
@@ -133,14 +148,22 @@ async fn of_key(pool: &PgPool, accept: &Accept) -> sqlx::Result<Option<Accepted>
         accept.idempotency_key,
     )
     .fetch_optional(pool)
-    .await?
-    else {
+    .await
+}
+
+/// What the key says; `None` when nobody took it. Reads only: whoever waits for the end of a request
+/// that was accepted asks here. 422 comes before 409: the request hash is compared first.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn of_key(pool: &PgPool, accept: &Accept) -> sqlx::Result<Option<Accepted>> {
+    let Some(key) = taken_key(pool, accept).await? else {
         return Ok(None);
     };
     let of = PaymentKey { merchant_id: accept.merchant_id, payment_id: key.payment_id };
     let same = key.request_hash == accept.request.hash();
-    if let (true, Some(code), Some(body)) = (same, key.response_code, key.response_body) {
-        return Ok(Some(Accepted::Replay { payment_id: of.payment_id, code: code.unsigned_abs(), body }));
+    if let (true, Some(replay)) = (same, key.replay()) {
+        return Ok(Some(replay));
     }
     let Some(payment) = read::one(pool, of).await?.map(Box::new) else {
         return Ok(None);
@@ -148,11 +171,12 @@ async fn of_key(pool: &PgPool, accept: &Accept) -> sqlx::Result<Option<Accepted>
     if !same {
         return Ok(Some(Accepted::HashMismatch { payment_id: of.payment_id, fields: mismatched(accept, &payment) }));
     }
-    // It may have become final since the key was read; then the caller's next look tells.
     Ok(match payment.status {
         Status::Pending => Some(Accepted::InProgress(payment)),
         Status::Unknown => Some(Accepted::AwaitingResult(payment)),
-        Status::Paid | Status::Declined | Status::Failed => None,
+        // Settled since its key was read. Both were written at once, so the key has the answer now; to
+        // look at the intent instead would tell the client that *another* key paid it.
+        Status::Paid | Status::Declined | Status::Failed => taken_key(pool, accept).await?.and_then(TakenKey::replay),
     })
 }
 

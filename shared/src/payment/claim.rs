@@ -7,6 +7,8 @@ use crate::clock::DbClock;
 use crate::committer::Verdict;
 use crate::queue::{Step, Take};
 use sqlx::{PgConnection, PgPool};
+use std::time::Duration;
+use time::OffsetDateTime;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -23,6 +25,8 @@ pub struct Claim {
     pub untouched: bool,
     /// How often the job was delivered, this time included.
     pub deliveries: i32,
+    /// Since when the job was due: for a job whose owner died, when its lease lapsed.
+    pub due_at: OffsetDateTime,
     /// The database's clock.
     pub clock: DbClock,
     /// Until when the owner may act, by this process's clock; never later than the database's lease.
@@ -46,7 +50,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
     let taken = Instant::now();
     let rows = sqlx::query!(
         r#"WITH due AS (
-               SELECT j.merchant_id, j.subject_id, gen_random_uuid() AS request_id
+               SELECT j.merchant_id, j.subject_id, j.run_at AS due_at, gen_random_uuid() AS request_id
                FROM jobs j JOIN payments p ON p.merchant_id = j.merchant_id AND p.id = j.subject_id
                WHERE j.step = $1 AND j.sink = '' AND j.run_at <= now()
                ORDER BY j.run_at LIMIT $2
@@ -55,7 +59,8 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
                UPDATE jobs j SET run_at = now() + make_interval(secs => $3), deliveries = j.deliveries + 1, claimed_by = $4
                FROM due d
                WHERE j.merchant_id = d.merchant_id AND j.step = $1 AND j.subject_id = d.subject_id AND j.sink = ''
-               RETURNING j.merchant_id, j.subject_id, j.deliveries, d.request_id, j.deliveries <= $5 AND $6 AS calls),
+               RETURNING j.merchant_id, j.subject_id, j.deliveries, d.request_id, d.due_at,
+                         j.deliveries <= $5 AND $6 AS calls),
            claimed AS (
                -- A final payment is left as it is; its job is a leftover and will be dropped.
                UPDATE payments p SET
@@ -64,7 +69,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
                    first_call_at = CASE WHEN job.calls AND p.final_at IS NULL
                                         THEN COALESCE(p.first_call_at, now()) ELSE p.first_call_at END
                FROM job WHERE p.merchant_id = job.merchant_id AND p.id = job.subject_id
-               RETURNING p.*, job.request_id, job.deliveries, job.calls,
+               RETURNING p.*, job.request_id, job.deliveries, job.due_at, job.calls,
                          COALESCE(p.first_call_at = now(), true) AS untouched),
            call AS (
                INSERT INTO provider_calls (merchant_id, payment_id, request_id, attempt, kind)
@@ -75,7 +80,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
                   transaction_id, decline_code, decline_message, failure_code, failure_message,
                   attempt, lease_until, first_call_at, unknown_at, in_review, version,
                   created_at, updated_at, final_at,
-                  request_id AS "request_id!", deliveries, untouched AS "untouched!", now() AS "now!"
+                  request_id AS "request_id!", deliveries, due_at, untouched AS "untouched!", now() AS "now!"
            FROM claimed"#,
         take.step.as_str(),
         take.limit,
@@ -120,6 +125,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
             request_id: row.request_id,
             untouched: row.untouched,
             deliveries: row.deliveries,
+            due_at: row.due_at,
             clock,
             lease_until: clock.instant_after(take.lease),
         }
@@ -138,16 +144,20 @@ pub struct GiveBack {
     pub request_id: Uuid,
     /// See [`Claim::untouched`]: if this would have been the first call, none ever left.
     pub untouched: bool,
+    /// Due again after this rest.
+    pub after: Duration,
 }
 
-impl From<&Claim> for GiveBack {
-    fn from(claim: &Claim) -> Self {
+impl GiveBack {
+    /// Hands `claim` back, due again `after` a rest.
+    #[must_use]
+    pub const fn new(claim: &Claim, after: Duration) -> Self {
         let Claim { step, request_id, untouched, .. } = *claim;
-        Self { fence: claim.fence(), step, request_id, untouched }
+        Self { fence: claim.fence(), step, request_id, untouched, after }
     }
 }
 
-/// Gives claims back: due at once, the delivery refunded, the call marked as never sent.
+/// Gives claims back: the delivery refunded, the call marked as never sent.
 pub(crate) async fn give_back(conn: &mut PgConnection, given: &[&GiveBack]) -> sqlx::Result<Vec<Verdict>> {
     let merchants: Vec<Uuid> = given.iter().map(|g| g.fence.of.merchant_id).collect();
     let payments: Vec<Uuid> = given.iter().map(|g| g.fence.of.payment_id).collect();
@@ -155,10 +165,11 @@ pub(crate) async fn give_back(conn: &mut PgConnection, given: &[&GiveBack]) -> s
     let steps: Vec<&str> = given.iter().map(|g| g.step.as_str()).collect();
     let requests: Vec<Uuid> = given.iter().map(|g| g.request_id).collect();
     let untouched: Vec<bool> = given.iter().map(|g| g.untouched).collect();
+    let rests: Vec<f64> = given.iter().map(|g| g.after.as_secs_f64()).collect();
     let applied = sqlx::query!(
         r#"WITH input AS (
-               SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::text[], $5::uuid[], $6::bool[])
-               WITH ORDINALITY AS i (merchant_id, payment_id, attempt, step, request_id, untouched, ord)),
+               SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::text[], $5::uuid[], $6::bool[], $7::float8[])
+               WITH ORDINALITY AS i (merchant_id, payment_id, attempt, step, request_id, untouched, rest_s, ord)),
            free AS (
                UPDATE payments p SET lease_until = NULL,
                       first_call_at = CASE WHEN i.untouched THEN NULL ELSE p.first_call_at END
@@ -169,7 +180,7 @@ pub(crate) async fn give_back(conn: &mut PgConnection, given: &[&GiveBack]) -> s
                UPDATE provider_calls c SET finished_at = now(), outcome = 'NOT_SENT' FROM free f
                WHERE c.merchant_id = f.merchant_id AND c.payment_id = f.payment_id AND c.request_id = f.request_id),
            job AS (
-               UPDATE jobs j SET run_at = now(), deliveries = GREATEST(j.deliveries - 1, 0), claimed_by = NULL FROM free f
+               UPDATE jobs j SET run_at = now() + make_interval(secs => f.rest_s), deliveries = GREATEST(j.deliveries - 1, 0), claimed_by = NULL FROM free f
                WHERE j.merchant_id = f.merchant_id AND j.step = f.step AND j.subject_id = f.payment_id AND j.sink = '')
            SELECT ord AS "ord!", now() AS "at!" FROM free"#,
         &merchants,
@@ -178,6 +189,7 @@ pub(crate) async fn give_back(conn: &mut PgConnection, given: &[&GiveBack]) -> s
         &steps as &[&str],
         &requests,
         &untouched,
+        &rests,
     )
     .fetch_all(conn)
     .await?;

@@ -71,10 +71,23 @@ impl Settle {
         })
     }
 
-    /// The type of the event that tells of it.
-    #[must_use]
-    pub fn event_type(&self) -> EventType {
+    fn event_type(&self) -> EventType {
         EventType::of_final(self.settled.status)
+    }
+
+    /// The event that tells of it.
+    #[must_use]
+    pub fn event(&self) -> crate::outbox::Event {
+        crate::outbox::Event {
+            merchant_id: self.settled.merchant_id,
+            id: self.event_id,
+            payment_id: self.settled.id,
+            payment_intent_id: self.settled.payment_intent_id.clone(),
+            r#type: self.event_type().as_str().to_owned(),
+            data: self.body.clone(),
+            traceparent: self.settled.traceparent.clone(),
+            occurred_at: self.settled.updated_at,
+        }
     }
 }
 

@@ -1,0 +1,61 @@
+//! What happens around every request: its id, its span, its metrics, and a problem's body. A panic
+//! ends here, as a 500.
+
+use crate::problem::Problem;
+use crate::request_id::{RequestId, X_REQUEST_ID};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::{HeaderValue, header};
+use shared::telemetry::Metrics;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, info_span};
+
+/// How requests to no known path are counted.
+const NO_ROUTE: &str = "none";
+
+/// The outermost layer.
+pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let request_id = RequestId::of(request.headers());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    let path = request.uri().path().to_owned();
+    let span = span(&request, &request_id, route);
+    let mut response = answer(request, next).instrument(span.clone()).await;
+    Problem::render(&mut response, &request_id, &path);
+    response.headers_mut().insert(X_REQUEST_ID, request_id.to_header());
+    // Payments change, and nobody on the way should keep them.
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    let status = response.status().as_u16();
+    metrics.http_request(route, status, began.elapsed());
+    span.record("status", status);
+    span.in_scope(|| tracing::debug!(took_us = began.elapsed().as_micros(), "answered"));
+    response
+}
+
+/// Handlers add what they learn: whose request it is, which key and which payment it concerns.
+fn span(request: &Request, request_id: &RequestId, route: &str) -> Span {
+    info_span!(
+        "request",
+        request_id = request_id.as_str(),
+        method = request.method().as_str(),
+        route,
+        merchant_id = Empty,
+        key_hash = Empty,
+        payment_id = Empty,
+        status = Empty,
+    )
+}
+
+async fn answer(request: Request, next: Next) -> Response {
+    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
+        // The panic's own words are on the standard error already.
+        tracing::error!("a handler panicked");
+        Problem::internal().into_response()
+    })
+}

@@ -1,0 +1,190 @@
+//! The steps of a payment. Each is its own idempotent transition: run twice, or cut off anywhere and
+//! run again, the end is the same. A step trusts nothing but its claim and what it reads anew; it
+//! returns nothing to apalis, because nobody but the queue's own rows decides about another run.
+
+mod charge;
+mod lookup;
+mod publish;
+mod settle;
+
+use crate::Context;
+use shared::acquirer::Answer;
+use shared::committer::{Verdict, Write};
+use shared::payment::call::{Begin, Ended, Kind};
+use shared::payment::claim::{Claim, Drop, GiveBack};
+use shared::payment::life::{self, Event, Illegal};
+use shared::payment::record::{Final, Open, Then};
+use shared::payment::request::key_hash;
+use shared::payment::{Payment, read};
+use shared::queue::{Claimed, Step};
+use shared::review::{LateSuccess, Reason};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tracing::Instrument;
+use uuid::Uuid;
+
+/// What a step came to, for metrics.
+type Came = &'static str;
+
+/// Runs a claimed step to its end, and the steps that its commits hand to the same worker.
+pub async fn run(context: Arc<Context>, claimed: Claimed) {
+    match claimed {
+        Claimed::Payment(claim) => {
+            let span = tracing::info_span!(
+                "step", step = claim.step.as_str(), merchant_id = %claim.payment.merchant_id,
+                payment_intent_id = claim.payment.payment_intent_id, payment_id = %claim.payment.id,
+                key_hash = key_hash(&claim.payment.idempotency_key), attempt = claim.payment.attempt,
+            );
+            payment(&context, *claim).instrument(span).await;
+        }
+        Claimed::Delivery(claim) => {
+            let span = tracing::info_span!(
+                "step", step = "publish", merchant_id = %claim.event.merchant_id,
+                payment_intent_id = claim.event.payment_intent_id, payment_id = %claim.event.payment_id,
+            );
+            publish::run(&context, *claim).instrument(span).await;
+        }
+    }
+}
+
+async fn payment(context: &Context, claim: Claim) {
+    let began = Instant::now();
+    let step = claim.step;
+    let came = if claim.payment.status.is_final() {
+        context.write(Write::Drop(Drop { of: claim.payment.key() }), claim.lease_until).await;
+        "already_final"
+    } else if claim.deliveries > context.budget(step).deliveries {
+        let detail = format!("{} was delivered {} times and never ended", step.as_str(), claim.deliveries - 1);
+        review(context, &claim, None, Reason::StepCrashed, detail).await
+    } else {
+        match step {
+            Step::Charge => charge::run(context, &claim).await,
+            Step::Lookup => lookup::run(context, &claim).await,
+            Step::Settle => settle::run_alone(context, &claim).await,
+            Step::Publish => unreachable!("publish claims deliveries, not payments"),
+        }
+    };
+    context.metrics.step(step, came, began.elapsed());
+}
+
+/// Sends the charge once, or refuses to: just before, the lease must outlive the call.
+async fn send(context: &Context, claim: &Claim, call: Call) -> Option<Ended> {
+    let acquirer = context.acquirers.get(&claim.payment.acquirer)?;
+    if Instant::now() + acquirer.call_budget() >= claim.lease_until {
+        return None;
+    }
+    context.faults.point("before a call").await;
+    let answer = match call.kind {
+        Kind::Charge => acquirer.charge(&claim.payment, call.request_id, call.sent_before, call.deadline).await,
+        Kind::Lookup => acquirer.lookup(&claim.payment, call.request_id, call.deadline).await,
+    };
+    context.faults.point("after a call").await;
+    context.metrics.provider_call(&claim.payment.acquirer, call.kind, answer.outcome);
+    tracing::debug!(
+        provider_request_id = %call.request_id, kind = call.kind.as_str(), outcome = answer.outcome.as_str(),
+        code = answer.code, "the acquirer was called"
+    );
+    Some(Ended { request_id: call.request_id, answer })
+}
+
+/// One call to the acquirer.
+#[derive(Clone, Copy)]
+struct Call {
+    kind: Kind,
+    request_id: Uuid,
+    /// An earlier send of this payment may have reached the acquirer.
+    sent_before: bool,
+    /// The claim's clock over all its calls.
+    deadline: Instant,
+}
+
+/// Records `ended` and writes down one more charge call. Only when that is committed, under a claim
+/// that still holds, may the call be sent.
+async fn begin_charge(context: &Context, claim: &Claim, ended: Ended, deadline: Instant) -> Option<Call> {
+    let request_id = Uuid::new_v4();
+    let begin = Begin { fence: claim.fence(), ended, request_id, kind: Kind::Charge };
+    match context.write(Write::Begin(begin), claim.lease_until).await? {
+        Verdict::Applied(_) => {
+            Some(Call { kind: Kind::Charge, request_id, sent_before: true, deadline })
+        }
+        Verdict::Stale => None,
+    }
+}
+
+/// The charge's answer is here: final outcomes are recorded and settled, anything else rests until it
+/// is looked up, or goes to a person.
+async fn conclude(context: &Context, claim: &Claim, ended: Ended, rest: Duration) -> Came {
+    if ended.answer.outcome.is_final() {
+        return finish(context, claim, ended).await;
+    }
+    match ended.answer.conflict {
+        Some(reason) => {
+            let detail = ended.answer.message.clone().unwrap_or_default();
+            review(context, claim, Some(ended), reason, detail).await
+        }
+        None => wait(context, claim, ended, rest).await,
+    }
+}
+
+/// Records a final outcome and settles it.
+async fn finish(context: &Context, claim: &Claim, ended: Ended) -> Came {
+    let answer = ended.answer.clone();
+    let record = Final { fence: claim.fence(), step: claim.step, ended };
+    match context.write(Write::Final(record), claim.lease_until).await {
+        Some(Verdict::Applied(_)) => settle::run(context, claim, &answer).await,
+        Some(Verdict::Stale) => stale(context, claim, &answer).await,
+        None => "not_written",
+    }
+}
+
+/// Records an outcome that proves nothing and lets the payment rest.
+async fn wait(context: &Context, claim: &Claim, ended: Ended, rest: Duration) -> Came {
+    let outcome = ended.answer.outcome;
+    tracing::info!(
+        status = "UNKNOWN", provider_request_id = %ended.request_id, reason = ended.answer.code,
+        rest_ms = rest.as_millis(), "the outcome is not known; it will be looked up"
+    );
+    let then = Then::LookUp { after: rest, refund: claim.step == Step::Lookup && !ended.answer.was_heard() };
+    write_open(context, claim, Some(ended), then).await.unwrap_or(outcome.as_str())
+}
+
+/// Puts the payment before a person.
+async fn review(context: &Context, claim: &Claim, ended: Option<Ended>, reason: Reason, detail: String) -> Came {
+    tracing::warn!(status = "UNKNOWN", reason = reason.as_str(), detail, "a person must decide");
+    write_open(context, claim, ended, Then::Review { reason, detail }).await.unwrap_or("review")
+}
+
+/// `None` when it was written; else what it came to.
+async fn write_open(context: &Context, claim: &Claim, ended: Option<Ended>, then: Then) -> Option<Came> {
+    let open = Open { fence: claim.fence(), step: claim.step, ended, actor: context.name.clone(), then };
+    match context.write(Write::Open(open), claim.lease_until).await {
+        Some(Verdict::Applied(_)) => None,
+        Some(Verdict::Stale) => Some("stale"),
+        None => Some("not_written"),
+    }
+}
+
+/// Somebody else has the payment now. What this owner learned is only worth a word to a person when
+/// it contradicts a final state.
+async fn stale(context: &Context, claim: &Claim, answer: &Answer) -> Came {
+    tracing::warn!("the claim was lost to another worker; nothing was written");
+    let Ok(Some(now)) = read::one(&context.pool, claim.payment.key()).await else { return "stale" };
+    if life::decide(now.status, Event::Learned(answer.outcome)) == Err(Illegal::LateSuccess) {
+        let detail = late_success(&now, answer);
+        let late = LateSuccess { of: now.key(), detail };
+        context.write(Write::LateSuccess(late), claim.lease_until).await;
+    }
+    "stale"
+}
+
+fn late_success(payment: &Payment, answer: &Answer) -> String {
+    let transaction = answer.transaction_id.as_deref().unwrap_or("without an id");
+    format!("the payment is {}, and the acquirer reports transaction {transaction} as approved", payment.status)
+}
+
+/// Hands the claim back unused, due again after `rest`.
+async fn give_back(context: &Context, claim: &Claim, rest: Duration) -> Came {
+    context.write(Write::GiveBack(GiveBack::new(claim, rest)), claim.lease_until).await;
+    "given_back"
+}

@@ -1,0 +1,59 @@
+//! settle: write a final outcome with everything that belongs to it.
+
+use super::{Came, publish, stale, write_open};
+use crate::Context;
+use shared::acquirer::Answer;
+use shared::committer::{Verdict, Write};
+use shared::outbox;
+use shared::payment::call::recorded_answer;
+use shared::payment::claim::Claim;
+use shared::payment::record::Then;
+use shared::payment::settle::Settle;
+use std::time::Duration;
+
+/// Settles a payment whose outcome is on record but whose owner died before it settled.
+pub(super) async fn run_alone(context: &Context, claim: &Claim) -> Came {
+    match recorded_answer(&context.pool, claim.payment.key()).await {
+        Ok(Some(answer)) => run(context, claim, &answer).await,
+        Ok(None) => {
+            // A settle job without an outcome on record has no business here: the acquirer knows.
+            let then = Then::LookUp { after: Duration::ZERO, refund: false };
+            write_open(context, claim, None, then).await.unwrap_or("nothing_on_record")
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the recorded outcome cannot be read; the job comes again");
+            "not_read"
+        }
+    }
+}
+
+/// Settles, and delivers the event to the sinks that answer at once.
+pub(super) async fn run(context: &Context, claim: &Claim, answer: &Answer) -> Came {
+    let now = claim.clock.now();
+    let settle = Settle::new(&claim.payment, answer, now, &context.name, &context.config.sinks, context.lease());
+    let Ok(settle) = settle else { return stale(context, claim, answer).await };
+    match context.write(Write::Settle(Box::new(settle.clone())), claim.lease_until).await {
+        Some(Verdict::Applied(_)) => {}
+        Some(Verdict::Stale) => return stale(context, claim, answer).await,
+        None => return "not_written",
+    }
+    let status = settle.settled.status;
+    tracing::info!(
+        status = status.as_str(), transaction_id = settle.settled.transaction_id, reason = settle.reason, "settled"
+    );
+    if !claim.untouched {
+        let doubt_began = claim.payment.unknown_at.unwrap_or(claim.due_at);
+        context.metrics.reconciled((now - doubt_began).try_into().unwrap_or_default());
+    }
+    deliver(context, &settle).await;
+    status.as_str()
+}
+
+/// The publish jobs were born claimed by this worker, under a lease of their own.
+async fn deliver(context: &Context, settle: &Settle) {
+    let lease_until = tokio::time::Instant::now() + context.lease();
+    for sink in &settle.sinks {
+        let delivery = outbox::Claim { event: settle.event(), sink: sink.clone(), deliveries: 1, lease_until };
+        publish::run(context, delivery).await;
+    }
+}
