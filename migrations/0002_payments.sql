@@ -71,7 +71,7 @@ CREATE TABLE payments (
     -- A final payment belongs to nobody.
     CONSTRAINT payments_final_is_not_leased
         CHECK (final_at IS NULL OR lease_until IS NULL)
-) WITH (fillfactor = 60);
+) WITH (fillfactor = 45);
 
 -- THE guarantee: one live payment per intent. DECLINED and FAILED leave it, PAID never does, also
 -- when the client's key was purged long ago.
@@ -91,7 +91,7 @@ CREATE INDEX payments_refused
 -- Everything that is not final yet: what the sweep walks and what `?status=` and the metrics read.
 -- It stays as small as the work in hand.
 CREATE INDEX payments_open
-    ON payments (id, merchant_id)
+    ON payments (id)
     WHERE status IN ('PENDING', 'UNKNOWN');
 
 -- Final states never change, whoever asks.
@@ -127,7 +127,7 @@ CREATE TABLE idempotency_keys (
     CONSTRAINT idempotency_keys_completed_has_answer
         CHECK ((state = 'COMPLETED') = (response_code IS NOT NULL
            AND response_body IS NOT NULL AND completed_at IS NOT NULL))
-) WITH (fillfactor = 50);
+) WITH (fillfactor = 40);
 
 CREATE TABLE provider_calls (
     merchant_id    uuid        NOT NULL,

@@ -26,7 +26,6 @@ CREATE TABLE deliveries (
     sink         text        NOT NULL,
     state        text        NOT NULL DEFAULT 'PENDING',
     last_error   text,
-    created_at   timestamptz NOT NULL DEFAULT now(),
     delivered_at timestamptz,
     -- One attempt-list per event and sink.
     CONSTRAINT deliveries_pkey PRIMARY KEY (merchant_id, event_id, sink),
@@ -35,4 +34,4 @@ CREATE TABLE deliveries (
     CONSTRAINT deliveries_delivered_has_time CHECK ((state = 'DELIVERED') = (delivered_at IS NOT NULL))
 ) WITH (fillfactor = 60);
 -- The undelivered ones, for the sweep and the metrics.
-CREATE INDEX deliveries_open ON deliveries (event_id, merchant_id, sink) WHERE state = 'PENDING';
+CREATE INDEX deliveries_open ON deliveries (event_id) WHERE state = 'PENDING';

@@ -116,13 +116,13 @@ impl<'a> Reading<'a> {
         mine.first().map(|(_, value)| *value)
     }
 
-    fn optional<T>(&mut self, name: &str, rule: impl FnOnce(&RawValue) -> Result<T, Violated>) -> Option<T> {
+    fn optional<T>(&mut self, name: &str, rule: impl FnOnce(&'a RawValue) -> Result<T, Violated>) -> Option<T> {
         let value = self.take(name)?;
         let fault = |(code, must): Violated| Fault::in_body(&[name], code, format!("{name} {must}"));
         self.faults.keep(rule(value).map_err(fault))
     }
 
-    fn required<T>(&mut self, name: &str, rule: impl FnOnce(&RawValue) -> Result<T, Violated>) -> Option<T> {
+    fn required<T>(&mut self, name: &str, rule: impl FnOnce(&'a RawValue) -> Result<T, Violated>) -> Option<T> {
         if !self.members.iter().any(|(found, _)| found == name) {
             self.faults.add(Fault::in_body(&[name], "missing", format!("{name} is missing")));
         }

@@ -27,7 +27,9 @@ pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request, next
     let path = request.uri().path().to_owned();
     let span = span(&request, &request_id, route);
     let mut response = answer(request, next).instrument(span.clone()).await;
-    Problem::render(&mut response, &request_id, &path);
+    if let Some(code) = Problem::render(&mut response, &request_id, &path) {
+        span.record("problem", code.as_str());
+    }
     response.headers_mut().insert(X_REQUEST_ID, request_id.to_header());
     // Payments change, and nobody on the way should keep them.
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -49,6 +51,7 @@ fn span(request: &Request, request_id: &RequestId, route: &str) -> Span {
         key_hash = Empty,
         payment_id = Empty,
         status = Empty,
+        problem = Empty,
     )
 }
 

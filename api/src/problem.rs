@@ -16,8 +16,10 @@
 mod code;
 mod fault;
 
-pub use code::{Code, Meaning};
-pub use fault::{Fault, Faults, Place};
+pub use code::Code;
+pub use fault::{Fault, Faults};
+#[cfg(test)]
+pub use fault::Place;
 
 use crate::request_id::RequestId;
 use axum::response::{IntoResponse, Response};
@@ -153,21 +155,24 @@ impl Problem {
         self
     }
 
+    /// The media type of every problem.
+    pub const MEDIA_TYPE: &str = "application/problem+json";
+
     /// Its kind.
-    #[must_use]
+    #[cfg(test)]
     pub const fn code(&self) -> Code {
         self.code
     }
 
-    /// Gives a response that carries a problem its body. Other responses pass as they are.
-    pub fn render(response: &mut Response, request_id: &RequestId, path: &str) {
-        let Some(problem) = response.extensions_mut().remove::<Self>() else {
-            return;
-        };
+    /// Gives a response that carries a problem its body, and tells which problem. Other responses pass
+    /// as they are.
+    pub fn render(response: &mut Response, request_id: &RequestId, path: &str) -> Option<Code> {
+        let problem = response.extensions_mut().remove::<Self>()?;
         let json = serde_json::to_string(&problem.body(request_id, path)).unwrap_or_default();
         *response.body_mut() = json.into();
-        let kind = HeaderValue::from_static("application/problem+json");
+        let kind = HeaderValue::from_static(Self::MEDIA_TYPE);
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        Some(problem.code)
     }
 
     fn body<'a>(&'a self, request_id: &'a RequestId, path: &str) -> ProblemBody<'a> {

@@ -44,8 +44,8 @@ fn is_sane(id: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(value: &'static str) -> RequestId {
-        RequestId::of(&HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_static(value))]))
+    fn of(value: &str) -> RequestId {
+        RequestId::of(&HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_bytes(value.as_bytes()).unwrap())]))
     }
 
     #[test]
@@ -55,10 +55,8 @@ mod tests {
 
     #[test]
     fn any_other_is_replaced() {
-        for insane in ["", "a b", "a\"b", "a#b", "é"] {
+        for insane in ["", "a b", "a\"b", "a#b", "é", &"a".repeat(129)] {
             assert!(Uuid::parse_str(of(insane).as_str()).is_ok(), "{insane:?}");
         }
-        let long = HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_str(&"a".repeat(129)).unwrap())]);
-        assert!(Uuid::parse_str(RequestId::of(&long).as_str()).is_ok());
     }
 }

@@ -112,8 +112,20 @@ struct Charge {
     reference: String,
     amount_minor: i64,
     currency: String,
-    decline_code: Option<String>,
-    message: Option<String>,
+    decline_code: Option<ForeignText>,
+    message: Option<ForeignText>,
+}
+
+/// A text for people, in whatever shape the acquirer sent it: it must not decide whether the charge
+/// around it can be read. Lone surrogates, which no Rust string can hold, stay as their escapes.
+#[derive(Debug, Deserialize)]
+#[serde(from = "Box<serde_json::value::RawValue>")]
+struct ForeignText(String);
+
+impl From<Box<serde_json::value::RawValue>> for ForeignText {
+    fn from(raw: Box<serde_json::value::RawValue>) -> Self {
+        Self(serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().trim_matches('"').to_owned()))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -123,9 +135,19 @@ struct ChargeList {
 
 #[derive(Debug, Default, Deserialize)]
 struct Refusal {
-    error: Option<String>,
-    code: Option<String>,
-    message: Option<String>,
+    error: Option<ForeignText>,
+    code: Option<ForeignText>,
+    message: Option<ForeignText>,
+}
+
+impl Refusal {
+    fn code(&self) -> Option<&str> {
+        self.error.as_ref().or(self.code.as_ref()).map(|text| text.0.as_str())
+    }
+
+    fn message(&self) -> Option<&str> {
+        self.message.as_ref().map(|text| text.0.as_str())
+    }
 }
 
 /// What the answer to `POST /charges` means.
@@ -149,9 +171,8 @@ pub fn classify_charge(status: u16, body: &[u8], expected: Expected<'_>, sent_be
             Answer::unknown(Some(status), "unreadable_answer", "the acquirer's answer cannot be read as a charge")
         }
         _ => {
-            let code = refusal.error.or(refusal.code).unwrap_or_else(|| format!("http_{status}"));
-            let message = refusal.message.unwrap_or_else(|| format!("the acquirer answered {status}"));
-            Answer::unknown(Some(status), &code, &message)
+            let (code, message) = (format!("http_{status}"), format!("the acquirer answered {status}"));
+            Answer::unknown(Some(status), refusal.code().unwrap_or(&code), refusal.message().unwrap_or(&message))
         }
     }
 }
@@ -183,10 +204,10 @@ pub fn classify_lookup(status: u16, body: &[u8], expected: Expected<'_>) -> Answ
 }
 
 fn refused(status: u16, outcome: Outcome, refusal: &Refusal, default_code: &str) -> Answer {
-    let code = refusal.error.as_deref().or(refusal.code.as_deref()).unwrap_or(default_code);
+    let code = refusal.code().unwrap_or(default_code);
     Answer {
         outcome,
-        ..Answer::unknown(Some(status), code, refusal.message.as_deref().unwrap_or("refused by the acquirer"))
+        ..Answer::unknown(Some(status), code, refusal.message().unwrap_or("refused by the acquirer"))
     }
 }
 
@@ -210,7 +231,7 @@ fn of_charge(status: u16, charge: &Charge, expected: Expected<'_>) -> Answer {
     if let Some(message) = conflict {
         return Answer { conflict: Some(Reason::Conflicted), ..Answer::unknown(Some(status), "conflicted", &message) };
     }
-    let code = charge.decline_code.as_deref().or(match outcome {
+    let code = charge.decline_code.as_ref().map(|code| code.0.as_str()).or(match outcome {
         Outcome::Declined => Some("declined"),
         Outcome::Failed => Some("rejected"),
         _ => None,
@@ -220,7 +241,7 @@ fn of_charge(status: u16, charge: &Charge, expected: Expected<'_>) -> Answer {
         outcome,
         transaction_id: Some(clean(&charge.transaction_id, CODE_CHARS)),
         code: code.map(|code| clean(code, CODE_CHARS)),
-        message: charge.message.as_deref().map(|message| clean(message, MESSAGE_CHARS)),
+        message: charge.message.as_ref().map(|message| clean(&message.0, MESSAGE_CHARS)),
         conflict: None,
     }
 }
@@ -340,6 +361,14 @@ mod tests {
         assert_eq!(get(&[charge("declined"), charge("approved")]).outcome, Outcome::Success);
         assert_eq!(get(&[charge("approved"), charge("processing")]).outcome, Outcome::Unknown);
         assert_eq!(get(&[charge("declined"), charge("declined")]).outcome, Outcome::Declined);
+    }
+
+    #[test]
+    fn a_lone_surrogate_in_a_message_does_not_hide_the_charge() {
+        let body = charge("declined").replace('}', r#","message":"no \ud800 funds","decline_code":51}"#);
+        let answer = classify_lookup(200, body.as_bytes(), OURS);
+        assert_eq!((answer.outcome, answer.code.as_deref()), (Outcome::Declined, Some("51")));
+        assert_eq!(answer.message.as_deref(), Some(r"no \ud800 funds"));
     }
 
     #[test]

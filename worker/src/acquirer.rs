@@ -26,6 +26,12 @@ pub enum ClientError {
     Build(String, reqwest::Error),
 }
 
+/// Chooses the TLS implementation of this process's HTTP clients.
+pub fn install_tls() {
+    // Fails only when one is chosen already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// One configured acquirer.
 #[derive(Clone, Debug)]
 pub struct HttpAcquirer {
@@ -43,8 +49,7 @@ impl HttpAcquirer {
     /// # Errors
     /// [`ClientError`].
     pub fn new(name: &str, profile: &config::Acquirer) -> Result<Self, ClientError> {
-        // Fails only when a provider is installed already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        install_tls();
         let mut headers = HeaderMap::new();
         if let Some(credential) = &profile.credential {
             let value = HeaderValue::from_str(&format!("Bearer {}", credential.0));

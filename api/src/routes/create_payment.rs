@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use shared::payment::accept::{self, Accept, Accepted};
 use shared::payment::body::PaymentBody;
 use shared::payment::request::key_hash;
-use shared::payment::{Payment, PaymentKey};
+use shared::payment::Payment;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{Span, field};

@@ -9,6 +9,7 @@ use crate::prefer::{self, PREFERENCE_APPLIED};
 use crate::problem::{Code, Problem, RETRY_AFTER_S};
 use crate::wait::{Until, Waited};
 use axum::Router;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -53,11 +54,11 @@ pub fn router() -> Router<Arc<Api>> {
 pub async fn get_payment(
     State(api): State<Arc<Api>>,
     Caller(caller): Caller,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
     draining: Draining,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let payment_id = parse(&id).ok_or_else(not_found)?;
+    let payment_id = id.ok().and_then(|Path(id)| parse(&id)).ok_or_else(not_found)?;
     Span::current().record("payment_id", field::display(payment_id));
     let of = PaymentKey { merchant_id: caller.merchant_id, payment_id };
     let payment = api.payment(of).await?.ok_or_else(not_found)?;
