@@ -14,7 +14,7 @@ use crate::payment::record::{Final, Open};
 use crate::payment::settle::Settle;
 use crate::payment::{accept, call, claim, record, settle};
 use crate::queue::wake::Notifier;
-use crate::review::LateSuccess;
+use crate::review::Contradiction;
 use crate::telemetry::Metrics;
 use crate::{outbox, review};
 use sqlx::{Connection, PgConnection, PgPool};
@@ -47,8 +47,8 @@ pub enum Write {
     GiveBack(GiveBack),
     /// Leftover jobs of a final payment.
     Drop(Drop),
-    /// A review for a payment that is final without the success now reported.
-    LateSuccess(LateSuccess),
+    /// A review for a final payment that the acquirer contradicts.
+    Contradiction(Contradiction),
 }
 
 /// What became of a row that was committed with its batch.
@@ -223,7 +223,7 @@ struct Told {
 impl Told {
     fn add(&mut self, write: &Write) {
         self.jobs |= matches!(write, Write::Accept(_) | Write::GiveBack(_));
-        self.payments |= matches!(write, Write::Settle(_) | Write::Open(_) | Write::LateSuccess(_));
+        self.payments |= matches!(write, Write::Settle(_) | Write::Open(_) | Write::Contradiction(_));
     }
 }
 
@@ -282,7 +282,7 @@ async fn apply(conn: &mut PgConnection, writes: &[Write]) -> sqlx::Result<Vec<Ve
     write_set!(conn, writes, verdicts, Mark, outbox::mark);
     write_set!(conn, writes, verdicts, GiveBack, claim::give_back);
     write_set!(conn, writes, verdicts, Drop, claim::drop_jobs);
-    write_set!(conn, writes, verdicts, LateSuccess, review::open_late);
+    write_set!(conn, writes, verdicts, Contradiction, review::contradictions);
     write_set!(conn, writes, verdicts, Accept, accept::apply);
     Ok(verdicts)
 }

@@ -91,39 +91,43 @@ pub async fn open_of(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Vec<Review>>
     .await
 }
 
-/// Opens a review for a payment that is final already: the state stays, the person is told.
+/// What the acquirer reports contradicts a payment that is final: the state stays, a person is told.
 #[derive(Clone, Debug)]
-pub struct LateSuccess {
+pub struct Contradiction {
     /// The payment.
     pub of: PaymentKey,
+    /// [`Reason::LateSuccess`] or [`Reason::DuplicateAtProvider`].
+    pub reason: Reason,
     /// What the acquirer said.
     pub detail: String,
 }
 
-/// Opens the reviews; one per payment stays open however often it is found.
-pub(crate) async fn open_late(conn: &mut PgConnection, late: &[&LateSuccess]) -> sqlx::Result<Vec<Verdict>> {
-    let merchants: Vec<Uuid> = late.iter().map(|l| l.of.merchant_id).collect();
-    let payments: Vec<Uuid> = late.iter().map(|l| l.of.payment_id).collect();
-    let details: Vec<&str> = late.iter().map(|l| l.detail.as_str()).collect();
+/// Opens the reviews; one per payment and reason stays open however often it is found.
+pub(crate) async fn contradictions(conn: &mut PgConnection, rows: &[&Contradiction]) -> sqlx::Result<Vec<Verdict>> {
+    let merchants: Vec<Uuid> = rows.iter().map(|r| r.of.merchant_id).collect();
+    let payments: Vec<Uuid> = rows.iter().map(|r| r.of.payment_id).collect();
+    let reasons: Vec<&str> = rows.iter().map(|r| r.reason.as_str()).collect();
+    let details: Vec<&str> = rows.iter().map(|r| r.detail.as_str()).collect();
     let opened = sqlx::query!(
-        r#"WITH input AS (SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[])
-                          WITH ORDINALITY AS i (merchant_id, payment_id, detail, ord)),
+        r#"WITH input AS (SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[])
+                          WITH ORDINALITY AS i (merchant_id, payment_id, reason, detail, ord)),
            opened AS (
                INSERT INTO reviews (merchant_id, payment_id, reason, detail)
-               SELECT i.merchant_id, i.payment_id, 'late_success', i.detail FROM input i
+               SELECT i.merchant_id, i.payment_id, i.reason, i.detail FROM input i
                JOIN payments p ON p.merchant_id = i.merchant_id AND p.id = i.payment_id
-               WHERE p.status IN ('DECLINED', 'FAILED')
-               ON CONFLICT DO NOTHING RETURNING merchant_id, payment_id),
+               WHERE p.final_at IS NOT NULL
+               ON CONFLICT DO NOTHING RETURNING merchant_id, payment_id, reason),
            shown AS (
                UPDATE payments p SET in_review = true, version = p.version + 1, updated_at = now()
                FROM opened o WHERE p.merchant_id = o.merchant_id AND p.id = o.payment_id)
            SELECT i.ord AS "ord!", now() AS "at!" FROM opened o
-           JOIN input i ON i.merchant_id = o.merchant_id AND i.payment_id = o.payment_id"#,
+           JOIN input i ON i.merchant_id = o.merchant_id AND i.payment_id = o.payment_id AND i.reason = o.reason"#,
         &merchants,
         &payments,
+        &reasons as &[&str],
         &details as &[&str],
     )
     .fetch_all(conn)
     .await?;
-    Ok(Verdict::of(late.len(), opened.into_iter().map(|row| (row.ord, row.at))))
+    Ok(Verdict::of(rows.len(), opened.into_iter().map(|row| (row.ord, row.at))))
 }

@@ -12,12 +12,12 @@ use shared::acquirer::Answer;
 use shared::committer::{Verdict, Write};
 use shared::payment::call::{Begin, Ended, Kind};
 use shared::payment::claim::{Claim, Drop, GiveBack};
-use shared::payment::life::{self, Event, Illegal};
+use shared::payment::life::{self, Event, Illegal, Outcome, Status};
 use shared::payment::record::{Final, Open, Then};
 use shared::payment::request::key_hash;
 use shared::payment::{Payment, read};
 use shared::queue::{Claimed, Step};
-use shared::review::{LateSuccess, Reason};
+use shared::review::{Contradiction, Reason};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -170,17 +170,28 @@ async fn write_open(context: &Context, claim: &Claim, ended: Option<Ended>, then
 async fn stale(context: &Context, claim: &Claim, answer: &Answer) -> Came {
     tracing::warn!("the claim was lost to another worker; nothing was written");
     let Ok(Some(now)) = read::one(&context.pool, claim.payment.key()).await else { return "stale" };
-    if life::decide(now.status, Event::Learned(answer.outcome)) == Err(Illegal::LateSuccess) {
-        let detail = late_success(&now, answer);
-        let late = LateSuccess { of: now.key(), detail };
-        context.write(Write::LateSuccess(late), claim.lease_until).await;
+    if let Some(reason) = contradiction(&now, answer) {
+        let transaction = answer.transaction_id.as_deref().unwrap_or("without an id");
+        let known = now.transaction_id.as_deref().unwrap_or("none");
+        let detail = format!(
+            "the payment is {} (transaction: {known}), and the acquirer reports transaction {transaction} as approved",
+            now.status
+        );
+        tracing::warn!(reason = reason.as_str(), detail, "a person must look");
+        let row = Contradiction { of: now.key(), reason, detail };
+        context.write(Write::Contradiction(row), claim.lease_until).await;
     }
     "stale"
 }
 
-fn late_success(payment: &Payment, answer: &Answer) -> String {
-    let transaction = answer.transaction_id.as_deref().unwrap_or("without an id");
-    format!("the payment is {}, and the acquirer reports transaction {transaction} as approved", payment.status)
+/// Money that moved although the payment is final without it, or paid by another charge.
+fn contradiction(now: &Payment, answer: &Answer) -> Option<Reason> {
+    let other_charge = answer.outcome == Outcome::Success && now.transaction_id != answer.transaction_id;
+    match life::decide(now.status, Event::Learned(answer.outcome)) {
+        Err(Illegal::LateSuccess) => Some(Reason::LateSuccess),
+        Err(Illegal::Final) if now.status == Status::Paid && other_charge => Some(Reason::DuplicateAtProvider),
+        _ => None,
+    }
 }
 
 /// Hands the claim back unused, due again after `rest`.

@@ -134,9 +134,11 @@ pub(crate) async fn opens(conn: &mut PgConnection, rows: &[&Open]) -> sqlx::Resu
                UPDATE payments p SET
                    status = 'UNKNOWN', unknown_at = COALESCE(p.unknown_at, now()), lease_until = NULL,
                    in_review = p.in_review OR i.reason IS NOT NULL,
+                   -- A look-up that taught nothing changes nothing that a client can see.
                    version = p.version + CASE WHEN p.status = 'PENDING' OR (i.reason IS NOT NULL AND NOT p.in_review)
                                               THEN 1 ELSE 0 END,
-                   updated_at = now()
+                   updated_at = CASE WHEN p.status = 'PENDING' OR (i.reason IS NOT NULL AND NOT p.in_review)
+                                     THEN now() ELSE p.updated_at END
                FROM input i
                WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id
                  AND p.attempt = i.attempt AND p.status = i.from_status

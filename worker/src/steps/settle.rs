@@ -10,6 +10,7 @@ use shared::payment::claim::Claim;
 use shared::payment::record::Then;
 use shared::payment::settle::Settle;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Settles a payment whose outcome is on record but whose owner died before it settled.
 pub(super) async fn run_alone(context: &Context, claim: &Claim) -> Came {
@@ -32,6 +33,7 @@ pub(super) async fn run(context: &Context, claim: &Claim, answer: &Answer) -> Ca
     let now = claim.clock.now();
     let settle = Settle::new(&claim.payment, answer, now, &context.name, &context.config.sinks, context.lease());
     let Ok(settle) = settle else { return stale(context, claim, answer).await };
+    let delivery_lease_until = Instant::now() + context.lease();
     match context.write(Write::Settle(Box::new(settle.clone())), claim.lease_until).await {
         Some(Verdict::Applied(_)) => {}
         Some(Verdict::Stale) => return stale(context, claim, answer).await,
@@ -45,15 +47,10 @@ pub(super) async fn run(context: &Context, claim: &Claim, answer: &Answer) -> Ca
         let doubt_began = claim.payment.unknown_at.unwrap_or(claim.due_at);
         context.metrics.reconciled((now - doubt_began).try_into().unwrap_or_default());
     }
-    deliver(context, &settle).await;
-    status.as_str()
-}
-
-/// The publish jobs were born claimed by this worker, under a lease of their own.
-async fn deliver(context: &Context, settle: &Settle) {
-    let lease_until = tokio::time::Instant::now() + context.lease();
+    // The publish jobs were born claimed by this worker, under a lease of their own.
     for sink in &settle.sinks {
-        let delivery = outbox::Claim { event: settle.event(), sink: sink.clone(), deliveries: 1, lease_until };
-        publish::run(context, delivery).await;
+        let (event, lease_until) = (settle.event(), delivery_lease_until);
+        publish::run(context, outbox::Claim { event, sink: sink.clone(), deliveries: 1, lease_until }).await;
     }
+    status.as_str()
 }
