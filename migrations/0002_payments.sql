@@ -71,7 +71,7 @@ CREATE TABLE payments (
     -- A final payment belongs to nobody.
     CONSTRAINT payments_final_is_not_leased
         CHECK (final_at IS NULL OR lease_until IS NULL)
-) WITH (fillfactor = 45);
+) WITH (fillfactor = 35);
 
 -- THE guarantee: one live payment per intent. DECLINED and FAILED leave it, PAID never does, also
 -- when the client's key was purged long ago.
@@ -127,7 +127,7 @@ CREATE TABLE idempotency_keys (
     CONSTRAINT idempotency_keys_completed_has_answer
         CHECK ((state = 'COMPLETED') = (response_code IS NOT NULL
            AND response_body IS NOT NULL AND completed_at IS NOT NULL))
-) WITH (fillfactor = 40);
+) WITH (fillfactor = 25);
 
 CREATE TABLE provider_calls (
     merchant_id    uuid        NOT NULL,
@@ -151,7 +151,7 @@ CREATE TABLE provider_calls (
         CHECK (outcome IN ('SUCCESS', 'DECLINED', 'FAILED', 'UNKNOWN', 'NOT_FOUND', 'PROCESSING', 'NOT_SENT')),
     CONSTRAINT provider_calls_finished_has_outcome
         CHECK ((finished_at IS NULL) = (outcome IS NULL))
-) WITH (fillfactor = 60);
+) WITH (fillfactor = 45);
 
 CREATE TABLE payment_history (
     merchant_id uuid        NOT NULL,

@@ -18,7 +18,7 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_step_known CHECK (step IN ('charge', 'lookup', 'settle', 'publish')),
     CONSTRAINT jobs_publish_has_sink CHECK ((step = 'publish') = (sink <> ''))
 ) WITH (
-    fillfactor = 50,
+    fillfactor = 30,
     -- Rows live for milliseconds; vacuum by count, not by share, and without pauses.
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0

@@ -32,6 +32,6 @@ CREATE TABLE deliveries (
     -- DEAD: the budget is spent; a person decides.
     CONSTRAINT deliveries_state_known CHECK (state IN ('PENDING', 'DELIVERED', 'DEAD')),
     CONSTRAINT deliveries_delivered_has_time CHECK ((state = 'DELIVERED') = (delivered_at IS NOT NULL))
-) WITH (fillfactor = 60);
+) WITH (fillfactor = 45);
 -- The undelivered ones, for the sweep and the metrics.
 CREATE INDEX deliveries_open ON deliveries (event_id) WHERE state = 'PENDING';

@@ -14,11 +14,12 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Plans that never flip: every statement here is meant to run along an index, row by row. A table
 /// whose statistics are still those of an empty one must not be joined by reading it whole.
-const SESSION: [(&str, &str); 5] = [
+const SESSION: [(&str, &str); 6] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
+    ("enable_material", "off"),
     ("jit", "off"),
 ];
 

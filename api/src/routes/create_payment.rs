@@ -171,7 +171,7 @@ fn answer(accepted: Accepted, role: Role) -> Result<Response, Problem> {
             Err(Problem::about(Code::PaymentAttemptExists, &payment, detail))
         }
         Accepted::IntentPaid(payment) => {
-            let detail = "this intent was paid with another idempotency key";
+            let detail = "this intent is paid";
             Err(Problem::about(Code::PaymentAlreadyPaid, &payment, detail))
         }
     }
