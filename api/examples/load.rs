@@ -4,7 +4,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let (key, conns, n, extra) = (args[1].clone(), args[2].parse::<usize>().unwrap(), args[3].parse::<usize>().unwrap(), args.get(4).cloned().unwrap_or_default());
+    let (key, conns, n, extra) = (
+        args[1].clone(),
+        args[2].parse::<usize>().unwrap(),
+        args[3].parse::<usize>().unwrap(),
+        args.get(4).cloned().unwrap_or_default(),
+    );
     let run = std::process::id();
     let began = Instant::now();
     let mut tasks = vec![];
@@ -38,8 +43,18 @@ async fn main() {
         }));
     }
     let mut all = vec![];
-    for t in tasks { all.extend(t.await.unwrap()); }
+    for t in tasks {
+        all.extend(t.await.unwrap());
+    }
     all.sort();
     let p = |q: f64| all[((all.len() - 1) as f64 * q) as usize].as_secs_f64() * 1e3;
-    println!("{} posts, {:.0}/s, p50 {:.2} p95 {:.2} p99 {:.2} max {:.2} ms", all.len(), all.len() as f64 / began.elapsed().as_secs_f64(), p(0.5), p(0.95), p(0.99), p(1.0));
+    println!(
+        "{} posts, {:.0}/s, p50 {:.2} p95 {:.2} p99 {:.2} max {:.2} ms",
+        all.len(),
+        all.len() as f64 / began.elapsed().as_secs_f64(),
+        p(0.5),
+        p(0.95),
+        p(0.99),
+        p(1.0)
+    );
 }

@@ -1,5 +1,11 @@
 //! throw-away
-use shared::{committer::Committer, config::{Acquirer, Config}, db, queue::wake::{Notifier, Wake, PAYMENTS}, telemetry::{self, Metrics}};
+use shared::{
+    committer::Committer,
+    config::{Acquirer, Config},
+    db,
+    queue::wake::{Notifier, PAYMENTS, Wake},
+    telemetry::{self, Metrics},
+};
 use std::sync::Arc;
 #[tokio::main]
 async fn main() {
@@ -21,7 +27,13 @@ async fn main() {
         return;
     }
     let config = Arc::new(config);
-    let app = api::app(api::Services { pool: pool.clone(), committer, metrics: metrics.clone(), changes, config: config.clone() });
+    let app = api::app(api::Services {
+        pool: pool.clone(),
+        committer,
+        metrics: metrics.clone(),
+        changes,
+        config: config.clone(),
+    });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:18080").await.unwrap();
     println!("ready");
     api::serve(listener, app, &config.api, async { tokio::signal::ctrl_c().await.unwrap() }).await.unwrap();

@@ -33,7 +33,8 @@ impl FromRequestParts<Arc<Api>> for Caller {
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
         let credential = bearer(&parts.headers)?;
         let caller = api.gate.who(credential).await?;
-        let caller = caller.ok_or_else(|| unauthorized("this API key is unknown or revoked", "error=\"invalid_token\""))?;
+        let caller =
+            caller.ok_or_else(|| unauthorized("this API key is unknown or revoked", "error=\"invalid_token\""))?;
         tracing::Span::current().record("merchant_id", tracing::field::display(caller.merchant_id));
         api.limits.take(caller.key_id)?;
         Ok(Self(caller))
@@ -62,11 +63,10 @@ fn token(line: &HeaderValue) -> Option<String> {
     (scheme.eq_ignore_ascii_case("bearer") && well_formed).then(|| token.to_owned())
 }
 
-type Answer = sqlx::Result<Option<merchant::Caller>>;
-
 struct Asked {
     credential: String,
-    answer: oneshot::Sender<Answer>,
+    /// Dropped unanswered when the database cannot say.
+    answer: oneshot::Sender<Option<merchant::Caller>>,
 }
 
 /// Looks credentials up, all that wait at once. Its task ends with its last handle.
@@ -85,11 +85,10 @@ impl Gate {
     /// Whose credential it is, by a read that begins after this call: a revocation before it counts.
     async fn who(&self, credential: String) -> Result<Option<merchant::Caller>, Problem> {
         let (answer, told) = oneshot::channel();
+        let unanswered = || Problem::database_unavailable();
         let asked = timeout(PATIENCE, self.0.send(Asked { credential, answer })).await;
-        if !matches!(asked, Ok(Ok(()))) {
-            return Err(Problem::database_unavailable());
-        }
-        Ok(told.await.map_err(|_| Problem::database_unavailable())??)
+        asked.map_err(|_| unanswered())?.map_err(|_| unanswered())?;
+        told.await.map_err(|_| unanswered())
     }
 }
 
@@ -99,21 +98,17 @@ async fn look_up(pool: PgPool, mut asked: mpsc::Receiver<Asked>) {
         // Whoever has gone need not be asked about.
         batch.retain(|asked| !asked.answer.is_closed());
         let credentials: Vec<&str> = batch.iter().map(|asked| asked.credential.as_str()).collect();
-        let read = timeout(PATIENCE, merchant::authenticate(&pool, &credentials)).await;
-        match read.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
-            Ok(callers) => tell(batch.drain(..), callers.into_iter().map(Ok)),
-            Err(error) => {
-                tracing::warn!(%error, requests = batch.len(), "credentials cannot be looked up");
-                tell(batch.drain(..), std::iter::repeat_with(|| Err(sqlx::Error::PoolTimedOut)));
+        match timeout(PATIENCE, merchant::authenticate(&pool, &credentials)).await {
+            Ok(Ok(callers)) => {
+                for (asked, caller) in batch.drain(..).zip(callers) {
+                    // Whoever asked may have gone.
+                    let _ = asked.answer.send(caller);
+                }
             }
+            Ok(Err(error)) => tracing::warn!(%error, requests = batch.len(), "credentials cannot be looked up"),
+            Err(_) => tracing::warn!(requests = batch.len(), "credentials cannot be looked up: the database is silent"),
         }
-    }
-}
-
-fn tell(batch: impl Iterator<Item = Asked>, answers: impl Iterator<Item = Answer>) {
-    for (asked, answer) in batch.zip(answers) {
-        // Whoever asked may have gone.
-        let _ = asked.answer.send(answer);
+        batch.clear();
     }
 }
 

@@ -52,7 +52,9 @@ mod tests {
             assert_eq!(to_payment(cursor), None, "{cursor:?}");
         }
         let overflow = format!("e_10000000000000000_{id}");
-        for cursor in ["", "e_", "e_1", "e_1_", &overflow, &format!("e_+1_{id}"), &format!("e__{id}"), &format!("p_{id}")] {
+        for cursor in
+            ["", "e_", "e_1", "e_1_", &overflow, &format!("e_+1_{id}"), &format!("e__{id}"), &format!("p_{id}")]
+        {
             assert_eq!(to_event(cursor), None, "{cursor:?}");
         }
     }

@@ -17,9 +17,10 @@ pub const LONGEST: usize = 255;
 pub fn of(headers: &HeaderMap) -> Result<String, Problem> {
     let mut lines = headers.get_all(IDEMPOTENCY_KEY).iter();
     match (lines.next(), lines.next()) {
-        (None, _) => {
-            Err(Problem::new(Code::IdempotencyKeyMissing, "this request needs the header Idempotency-Key, see the docs"))
-        }
+        (None, _) => Err(Problem::new(
+            Code::IdempotencyKeyMissing,
+            "this request needs the header Idempotency-Key, see the docs",
+        )),
         // Also when both say the same: a proxy that doubles headers may join them differently next time.
         (Some(_), Some(_)) => Err(invalid("there is more than one Idempotency-Key header")),
         (Some(line), None) => parse(line.as_bytes()).map_err(invalid),
@@ -102,7 +103,9 @@ mod tests {
 
     #[test]
     fn what_is_not_one_key_is_refused() {
-        for line in ["", " ", "a b", "\ta", "\"a b\"", "\"\"", "\"", "\"a", "\"a\"b", "\"a\" ", r#""a\n""#, r#""a\"#, "é"] {
+        for line in
+            ["", " ", "a b", "\ta", "\"a b\"", "\"\"", "\"", "\"a", "\"a\"b", "\"a\" ", r#""a\n""#, r#""a\"#, "é"]
+        {
             assert!(parse(line.as_bytes()).is_err(), "{line:?}");
         }
     }

@@ -26,7 +26,6 @@ mod strict_json;
 mod traceparent;
 mod wait;
 
-pub use problem::Code;
 pub use server::serve;
 
 use axum::{Router, middleware};
@@ -65,7 +64,6 @@ struct Api {
 /// The whole API; `/metrics` is part of it unless it has a listener of its own. Must be called inside
 /// a Tokio runtime: it starts the tasks that look credentials up and look after waiting requests, and
 /// they end with the router.
-#[must_use]
 pub fn app(services: Services) -> Router {
     let Services { pool, committer, metrics, changes, config } = services;
     let mut routes = routes::v1().merge(routes::health::ready()).merge(routes::docs::router());
@@ -84,7 +82,6 @@ pub fn app(services: Services) -> Router {
 }
 
 /// `/metrics` and `/healthz` for a listener of their own, of the API or of a worker.
-#[must_use]
 pub fn metrics_app(pool: PgPool, metrics: Arc<Metrics>) -> Router {
     finish(routes::metrics::router(Scrape::new(pool, metrics.clone())), metrics)
 }

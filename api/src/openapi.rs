@@ -148,7 +148,16 @@ mod tests {
         let contract = contract();
         assert!(contract["openapi"].as_str().unwrap().starts_with("3.1"));
         let paths: Vec<&String> = contract["paths"].as_object().unwrap().keys().collect();
-        let all = ["/docs", "/healthz", "/metrics", "/openapi.json", "/readyz", "/v1/events", "/v1/payments", "/v1/payments/{id}"];
+        let all = [
+            "/docs",
+            "/healthz",
+            "/metrics",
+            "/openapi.json",
+            "/readyz",
+            "/v1/events",
+            "/v1/payments",
+            "/v1/payments/{id}",
+        ];
         assert_eq!(paths, all);
     }
 

@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn the_wish_is_found_among_others() {
-        for line in ["wait=5", "Wait = 5", "wait=\"5\"", "respond-async, wait=5", "foo; bar=\"a,wait=1\", wait=5; x=y"] {
+        for line in ["wait=5", "Wait = 5", "wait=\"5\"", "respond-async, wait=5", "foo; bar=\"a,wait=1\", wait=5; x=y"]
+        {
             assert_eq!(wait(&[line]), Some(5), "{line:?}");
         }
         assert_eq!(wait(&["respond-async", "wait=5"]), Some(5));

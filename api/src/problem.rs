@@ -17,9 +17,9 @@ mod code;
 mod fault;
 
 pub use code::Code;
-pub use fault::{Fault, Faults};
 #[cfg(test)]
 pub use fault::Place;
+pub use fault::{Fault, Faults};
 
 use crate::request_id::RequestId;
 use axum::response::{IntoResponse, Response};

@@ -110,7 +110,10 @@ impl Server {
         }
     }
 
-    async fn answer(&self, mut request: http::Request<Incoming>) -> Result<axum::response::Response, std::convert::Infallible> {
+    async fn answer(
+        &self,
+        mut request: http::Request<Incoming>,
+    ) -> Result<axum::response::Response, std::convert::Infallible> {
         request.extensions_mut().insert(self.draining.clone());
         self.app.clone().oneshot(request.map(Body::new)).await
     }
@@ -123,3 +126,6 @@ async fn silence(spoke: &AtomicBool) {
         std::future::pending().await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,7 +123,9 @@ mod tests {
     #[test]
     fn what_is_not_json_says_where() {
         assert_eq!(object("{\n\"a\" 1}").err(), Some(NoObject::Malformed { line: 2, column: 5 }));
-        for text in ["", " ", "{", "{}x", "{\"a\":01}", "{\"a\":NaN}", "{'a':1}", "{\"a\":1,}", "\u{feff}{}", "{\"\\ud800\":1}"] {
+        for text in
+            ["", " ", "{", "{}x", "{\"a\":01}", "{\"a\":NaN}", "{'a':1}", "{\"a\":1,}", "\u{feff}{}", "{\"\\ud800\":1}"]
+        {
             assert!(matches!(object(text), Err(NoObject::Malformed { .. })), "{text:?}");
         }
     }

@@ -22,9 +22,8 @@ pub fn of(headers: &HeaderMap) -> Option<String> {
 fn read(line: &str) -> Option<String> {
     let (known, later) = line.split_at_checked(LENGTH)?;
     let [version, trace, parent, flags] = known.split('-').collect::<Vec<_>>().try_into().ok()?;
-    let hex = |text: &str, length| {
-        text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
+    let hex =
+        |text: &str, length| text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let named = |text: &str, length| hex(text, length) && text.bytes().any(|byte| byte != b'0');
     let ends = later.is_empty() || (version != "00" && later.starts_with('-'));
     let valid = hex(version, 2) && version != "ff" && named(trace, 32) && named(parent, 16) && hex(flags, 2) && ends;

@@ -205,10 +205,7 @@ pub fn classify_lookup(status: u16, body: &[u8], expected: Expected<'_>) -> Answ
 
 fn refused(status: u16, outcome: Outcome, refusal: &Refusal, default_code: &str) -> Answer {
     let code = refusal.code().unwrap_or(default_code);
-    Answer {
-        outcome,
-        ..Answer::unknown(Some(status), code, refusal.message().unwrap_or("refused by the acquirer"))
-    }
+    Answer { outcome, ..Answer::unknown(Some(status), code, refusal.message().unwrap_or("refused by the acquirer")) }
 }
 
 fn of_charge(status: u16, charge: &Charge, expected: Expected<'_>) -> Answer {

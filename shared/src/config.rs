@@ -3,6 +3,8 @@
 //!
 //! All times are in milliseconds (`_ms`), seconds (`_s`) or hours (`_h`), as their names say.
 
+mod layers;
+
 use crate::acquirer::{Contract, Keys, Lookup};
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
@@ -315,21 +317,37 @@ impl Config {
     /// # Errors
     /// [`Refused`], with every fault.
     pub fn load(file: Option<&Path>) -> Result<Self, Refused> {
-        let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        match file {
+            Some(_) => Self::load_over(&Self::default(), file),
+            None => {
+                Self::layered(Figment::from(Serialized::defaults(Self::default())).merge(Toml::file("payonce.toml")))
+            }
+        }
+    }
+
+    /// Reads the configuration over other defaults, and no file but `file`.
+    ///
+    /// # Errors
+    /// [`Refused`], with every fault.
+    pub fn load_over(defaults: &Self, file: Option<&Path>) -> Result<Self, Refused> {
+        let figment = Figment::from(Serialized::defaults(defaults));
         match file {
             Some(path) if !path.is_file() => {
-                return Err(Refused(vec![format!("there is no file {}; check --config", path.display())]));
+                Err(Refused(vec![format!("there is no file {}; check --config", path.display())]))
             }
-            Some(path) => figment = figment.merge(Toml::file_exact(path)),
-            None => figment = figment.merge(Toml::file("payonce.toml")),
+            Some(path) => Self::layered(figment.merge(Toml::file_exact(path))),
+            None => Self::layered(figment),
         }
-        figment = figment.merge(Env::prefixed("PAYONCE_").ignore(&["config"]).split("__"));
+    }
+
+    fn layered(files: Figment) -> Result<Self, Refused> {
+        let mut layers = files.merge(Env::prefixed("PAYONCE_").ignore(&["config"]).split("__"));
         if let Ok(url) = std::env::var("DATABASE_URL") {
-            figment = figment.merge(Serialized::default("database_url", url));
+            layers = layers.merge(Serialized::default("database_url", url));
         }
-        let config: Self =
-            figment.extract().map_err(|errors| Refused(errors.into_iter().map(|e| e.to_string()).collect()))?;
-        config.checked()
+        let (config, mut faults) = layers::read(&layers).map_err(Refused)?;
+        faults.extend(config.faults());
+        if faults.is_empty() { Ok(config) } else { Err(Refused(faults)) }
     }
 
     /// Checks the times against each other.
@@ -337,6 +355,11 @@ impl Config {
     /// # Errors
     /// [`Refused`], with every fault and its numbers.
     pub fn checked(self) -> Result<Self, Refused> {
+        let faults = self.faults();
+        if faults.is_empty() { Ok(self) } else { Err(Refused(faults)) }
+    }
+
+    fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut need = |holds: bool, fault: String| {
             if !holds {
@@ -378,7 +401,7 @@ impl Config {
         for (name, acquirer) in &self.acquirers {
             self.check_acquirer(name, acquirer, &mut need);
         }
-        if faults.is_empty() { Ok(self) } else { Err(Refused(faults)) }
+        faults
     }
 
     fn check_acquirer(&self, name: &str, acquirer: &Acquirer, need: &mut impl FnMut(bool, String)) {

@@ -17,10 +17,10 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use shared::payment::Payment;
 use shared::payment::accept::{self, Accept, Accepted};
 use shared::payment::body::PaymentBody;
 use shared::payment::request::key_hash;
-use shared::payment::Payment;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{Span, field};
@@ -135,7 +135,8 @@ impl Api {
         seconds: u32,
         draining: &Draining,
     ) -> (Accepted, Option<u32>) {
-        let (Accepted::Created(payment) | Accepted::AwaitingResult(payment) | Accepted::InProgress(payment)) = &accepted
+        let (Accepted::Created(payment) | Accepted::AwaitingResult(payment) | Accepted::InProgress(payment)) =
+            &accepted
         else {
             return (accepted, None);
         };

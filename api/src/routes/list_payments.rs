@@ -68,9 +68,8 @@ fn filter(uri: &Uri) -> Result<Filter, Problem> {
     let intent = |text: &str| is_intent(text).then(|| text.to_owned());
     let filter = Filter {
         payment_intent_id: query.take("payment_intent_id", "1 to 64 visible ASCII characters", intent),
-        idempotency_key: query.take("idempotency_key", "one idempotency key", |text| {
-            idempotency_key::parse(text.as_bytes()).ok()
-        }),
+        idempotency_key: query
+            .take("idempotency_key", "one idempotency key", |text| idempotency_key::parse(text.as_bytes()).ok()),
         status: query.take("status", "PENDING, UNKNOWN, PAID, DECLINED or FAILED", |text| text.parse::<Status>().ok()),
         before: query.take("cursor", "the next_cursor of a page of payments", cursor::to_payment),
         limit: query.limit(),
@@ -102,7 +101,9 @@ mod tests {
 
     #[test]
     fn whatever_cannot_be_meant_is_refused() {
-        for query in ["status=paid", "status=", "cursor=x", "limit=0", "idempotency_key=a%20b", "payment_intent_id=", "q=1"] {
+        for query in
+            ["status=paid", "status=", "cursor=x", "limit=0", "idempotency_key=a%20b", "payment_intent_id=", "q=1"]
+        {
             assert_eq!(read(query).unwrap_err().code(), Code::InvalidRequest, "{query}");
         }
     }
