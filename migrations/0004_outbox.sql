@@ -17,8 +17,8 @@ CREATE TABLE events (
     tx                xid8        NOT NULL DEFAULT pg_current_xact_id(),
     CONSTRAINT events_pkey PRIMARY KEY (merchant_id, id)
 );
--- The feed's order.
-CREATE INDEX events_feed ON events (merchant_id, tx, id);
+-- The feed's order; without id, so that an event is always found along the primary key.
+CREATE INDEX events_feed ON events (merchant_id, tx);
 
 CREATE TABLE deliveries (
     merchant_id  uuid        NOT NULL,

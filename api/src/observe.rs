@@ -62,3 +62,57 @@ async fn answer(request: Request, next: Next) -> Response {
         Problem::internal().into_response()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+    use axum::body::{Body, to_bytes};
+    use axum::routing::get;
+    use http::StatusCode;
+    use serde_json::Value;
+    use tower::ServiceExt;
+
+    async fn broken() {
+        panic!("a bug");
+    }
+
+    /// What a router with one broken path answers.
+    async fn ask(request: http::request::Builder) -> (StatusCode, http::HeaderMap, Value) {
+        let app: Router = crate::finish(Router::new().route("/broken", get(broken)), Arc::default());
+        let response = app.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        (parts.status, parts.headers, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_problem_without_details() {
+        let (status, headers, body) = ask(http::Request::get("/broken")).await;
+        assert_eq!((status, &body["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &"internal_error".into()));
+        assert_eq!(headers[header::CONTENT_TYPE], Problem::MEDIA_TYPE);
+        assert_eq!(headers[X_REQUEST_ID], body["request_id"].as_str().unwrap());
+        assert!(!body.to_string().contains("a bug"));
+    }
+
+    #[tokio::test]
+    async fn an_unknown_path_and_an_unknown_method_are_problems() {
+        let (status, _, body) = ask(http::Request::get("/nowhere?secret=1")).await;
+        assert_eq!((status, &body["code"]), (StatusCode::NOT_FOUND, &"not_found".into()));
+        assert!(!body.to_string().contains("secret"));
+        let (status, headers, body) = ask(http::Request::delete("/healthz")).await;
+        assert_eq!((status, &body["code"]), (StatusCode::METHOD_NOT_ALLOWED, &"method_not_allowed".into()));
+        assert_eq!(headers[header::ALLOW], "GET,HEAD");
+    }
+
+    #[tokio::test]
+    async fn the_clients_request_id_comes_back() {
+        let (_, headers, body) = ask(http::Request::get("/nowhere").header(X_REQUEST_ID, "checkout-7")).await;
+        assert_eq!(
+            (&headers[X_REQUEST_ID], &body["request_id"]),
+            (&HeaderValue::from_static("checkout-7"), &"checkout-7".into())
+        );
+        assert_eq!(body["instance"], "/nowhere#checkout-7");
+        assert_eq!(headers[header::CACHE_CONTROL], "no-store");
+    }
+}

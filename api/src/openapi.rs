@@ -2,11 +2,11 @@
 //! them is added here.
 
 use crate::problem::{Code, Problem, ProblemBody};
-use crate::request_id::X_REQUEST_ID;
 use crate::routes::{create_payment, docs, events, get_payment, health, list_payments, metrics};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::openapi::path::PathItem;
+use utoipa::openapi::schema::Schema;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, HeaderBuilder, ObjectBuilder, Ref, RefOr, Response, ResponseBuilder, Type};
 use utoipa::{Modify, OpenApi};
@@ -29,7 +29,7 @@ use utoipa::{Modify, OpenApi};
         docs::page,
     ),
     components(schemas(ProblemBody)),
-    modifiers(&EveryAnswer, &ApiKey),
+    modifiers(&EveryAnswer, &ApiKey, &NothingLeftOut),
     tags(
         (name = "payments", description = "What a checkout needs"),
         (name = "events", description = "What became of payments"),
@@ -93,7 +93,7 @@ impl Modify for EveryAnswer {
                 for response in operation.responses.responses.values_mut() {
                     if let RefOr::T(response) = response {
                         let about = header("Names this request in our logs");
-                        response.headers.insert(X_REQUEST_ID.as_str().to_owned(), about.into());
+                        response.headers.insert("X-Request-Id".to_owned(), about.into());
                     }
                 }
             }
@@ -103,6 +103,20 @@ impl Modify for EveryAnswer {
 
 fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut utoipa::openapi::path::Operation> {
     [&mut path.get, &mut path.post].into_iter().filter_map(Option::as_mut)
+}
+
+/// What has no value is `null` in these, never missing.
+struct NothingLeftOut;
+
+impl Modify for NothingLeftOut {
+    fn modify(&self, contract: &mut utoipa::openapi::OpenApi) {
+        let schemas = &mut contract.components.get_or_insert_default().schemas;
+        for name in ["Payment", "PaymentList", "Refusal"] {
+            if let Some(RefOr::T(Schema::Object(object))) = schemas.get_mut(name) {
+                object.required = object.properties.keys().cloned().collect();
+            }
+        }
+    }
 }
 
 /// How callers prove who they are.
@@ -183,7 +197,7 @@ mod tests {
         for path in contract()["paths"].as_object().unwrap().values() {
             for operation in path.as_object().unwrap().values() {
                 for (status, response) in operation["responses"].as_object().unwrap() {
-                    assert!(response["headers"]["x-request-id"].is_object(), "{status} {response}");
+                    assert!(response["headers"]["X-Request-Id"].is_object(), "{status} {response}");
                 }
             }
         }

@@ -69,9 +69,11 @@ pub struct ProblemBody<'a> {
     request_id: &'a str,
     /// The payment that the request met.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     payment_id: Option<Uuid>,
     /// Its state.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     payment_status: Option<Status>,
     /// The business fields that differ from the key's first request; names only.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]

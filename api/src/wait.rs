@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(250);
 /// How long one read may take; the next one tries again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// After a read the task rests this many times as long as it took: however many wait and whatever
-/// wakes it, it keeps the database busy for a fifth of the time at most.
+/// wakes it, it keeps the database busy for a fifth of the time at most. [`POLL`] bounds that rest.
 const REST: u32 = 4;
 
 /// What is waited for.
@@ -110,7 +110,7 @@ async fn look_after(pool: PgPool, mut changes: Wake, mut entered: mpsc::Receiver
         changes.about_to_read();
         let began = Instant::now();
         look(&pool, &mut waiters).await;
-        sleep(began.elapsed() * REST).await;
+        sleep((began.elapsed() * REST).min(POLL)).await;
         if waiters.is_empty() {
             continue;
         }

@@ -90,7 +90,7 @@ pub struct CloudEvent<'a> {
     pub id: Uuid,
     /// Who says so: `/payonce`.
     pub source: &'static str,
-    /// [`EventType::as_str`].
+    /// `payments.succeeded`, `payments.declined` or `payments.failed`.
     pub r#type: &'a str,
     /// The payment intent.
     pub subject: &'a str,
@@ -101,6 +101,7 @@ pub struct CloudEvent<'a> {
     pub datacontenttype: &'static str,
     /// W3C trace context of the POST; absent when it bore none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub traceparent: Option<&'a str>,
     /// The payment, as it was when this happened.
     #[schema(value_type = PaymentBody)]
@@ -219,19 +220,18 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
     let taken = Instant::now();
     let rows = sqlx::query!(
         r#"WITH due AS (
-               SELECT merchant_id, subject_id FROM jobs
-               WHERE step = 'publish' AND sink = $1 AND run_at <= now()
+               SELECT ctid AS row FROM jobs
+               WHERE (step || '/' || sink) COLLATE "C" = $1 AND run_at <= now()
                ORDER BY run_at LIMIT $2
                FOR NO KEY UPDATE SKIP LOCKED),
            job AS (
                UPDATE jobs j SET run_at = now() + make_interval(secs => $3), deliveries = j.deliveries + 1, claimed_by = $4
-               FROM due d
-               WHERE j.merchant_id = d.merchant_id AND j.step = 'publish' AND j.subject_id = d.subject_id AND j.sink = $1
+               FROM due d WHERE j.ctid = d.row
                RETURNING j.merchant_id, j.subject_id, j.deliveries)
            SELECT e.merchant_id, e.id, e.payment_id, e.payment_intent_id, e.type AS "type", e.data, e.traceparent,
                   e.occurred_at, job.deliveries, now() AS "now!"
            FROM job JOIN events e ON e.merchant_id = job.merchant_id AND e.id = job.subject_id"#,
-        take.sink,
+        take.lane(),
         take.limit,
         take.lease.as_secs_f64(),
         take.worker,

@@ -88,6 +88,14 @@ pub struct Take<'a> {
     pub worker: &'a str,
 }
 
+impl Take<'_> {
+    /// The lane as the index over due jobs spells it.
+    #[must_use]
+    pub fn lane(&self) -> String {
+        format!("{}/{}", self.step.as_str(), self.sink)
+    }
+}
+
 /// What a worker gets to do.
 #[derive(Clone, Debug)]
 pub enum Claimed {

@@ -112,14 +112,31 @@ impl HttpAcquirer {
     /// Asks what became of the charge.
     pub async fn lookup(&self, payment: &Payment, request_id: Uuid, deadline: Instant) -> Answer {
         let key = provider_key(payment.id);
-        let by = match self.contract.lookup {
-            Lookup::ByKey => "idempotency_key",
-            Lookup::ByReference => "reference",
-        };
-        let request = self.client.get(&self.charges).query(&[(by, &key)]);
+        let request = self.client.get(&self.charges).query(&[(self.lookup_by(), &key)]);
         match self.call(with_ids(request, payment, request_id), deadline).await {
             Ok((status, body)) => classify_lookup(status, &body, expected(payment, &key)),
             Err(lost) => lost,
+        }
+    }
+
+    /// Asks for a charge that nobody ever made, to see whether the acquirer is there: the HTTP status.
+    ///
+    /// # Errors
+    /// Why nobody answered.
+    pub async fn probe(&self) -> Result<u16, String> {
+        let nobodys = Uuid::new_v4().simple().to_string();
+        let request = self.client.get(&self.charges).query(&[(self.lookup_by(), nobodys)]);
+        match self.call(request, Instant::now() + self.deadline).await {
+            Ok((status, _)) => Ok(status),
+            Err(lost) => lost.http_status.ok_or_else(|| lost.message.unwrap_or_default()),
+        }
+    }
+
+    /// The query parameter that a charge is found by.
+    const fn lookup_by(&self) -> &'static str {
+        match self.contract.lookup {
+            Lookup::ByKey => "idempotency_key",
+            Lookup::ByReference => "reference",
         }
     }
 

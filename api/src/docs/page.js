@@ -61,9 +61,12 @@ function schema(name, described) {
 
 fetch("/openapi.json").then((answer) => answer.json()).then((contract) => {
   document.getElementById("description").textContent = contract.info.description;
-  for (const [path, methods] of Object.entries(contract.paths))
-    for (const [method, described] of Object.entries(methods))
-      document.getElementById("operations").append(operation(method, path, described));
+  const operations = Object.entries(contract.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, described]) => [method, path, described]));
+  // The tags stand in the order of interest.
+  for (const { name } of contract.tags)
+    for (const one of operations.filter(([, , described]) => described.tags.includes(name)))
+      document.getElementById("operations").append(operation(...one));
   for (const [name, described] of Object.entries(contract.components.schemas))
     document.getElementById("schemas").append(schema(name, described));
   // What is above the anchor has grown since the browser went there.

@@ -14,7 +14,8 @@ pub struct Fault {
     pub at: Place,
     /// What kind of fault, for programs: `missing`, `unknown_field`, `duplicate_member`, `wrong_type`,
     /// `not_an_integer`, `out_of_range`, `invalid_length`, `invalid_characters`, `too_many`,
-    /// `unknown_currency`, `unknown_acquirer`, `malformed_json`, `unknown_parameter`, `invalid_value`.
+    /// `unknown_currency`, `unknown_acquirer`, `malformed_json`; of the query `unknown_parameter`,
+    /// `duplicate_parameter`, `invalid_value`.
     pub code: &'static str,
     /// What kind of fault, for people.
     pub detail: String,

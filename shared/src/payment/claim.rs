@@ -50,15 +50,14 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
     let taken = Instant::now();
     let rows = sqlx::query!(
         r#"WITH due AS (
-               SELECT j.merchant_id, j.subject_id, j.run_at AS due_at, gen_random_uuid() AS request_id
+               SELECT j.ctid AS row, j.run_at AS due_at, gen_random_uuid() AS request_id
                FROM jobs j JOIN payments p ON p.merchant_id = j.merchant_id AND p.id = j.subject_id
-               WHERE j.step = $1 AND j.sink = '' AND j.run_at <= now()
+               WHERE (j.step || '/' || j.sink) COLLATE "C" = $1 AND j.run_at <= now()
                ORDER BY j.run_at LIMIT $2
                FOR NO KEY UPDATE OF j, p SKIP LOCKED),
            job AS (
                UPDATE jobs j SET run_at = now() + make_interval(secs => $3), deliveries = j.deliveries + 1, claimed_by = $4
-               FROM due d
-               WHERE j.merchant_id = d.merchant_id AND j.step = $1 AND j.subject_id = d.subject_id AND j.sink = ''
+               FROM due d WHERE j.ctid = d.row
                RETURNING j.merchant_id, j.subject_id, j.deliveries, d.request_id, d.due_at,
                          j.deliveries <= $5 AND $6 AS calls),
            claimed AS (
@@ -82,7 +81,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
                   created_at, updated_at, final_at,
                   request_id AS "request_id!", deliveries, due_at, untouched AS "untouched!", now() AS "now!"
            FROM claimed"#,
-        take.step.as_str(),
+        take.lane(),
         take.limit,
         take.lease.as_secs_f64(),
         take.worker,

@@ -135,7 +135,12 @@ async fn hear(
     metrics.listener_up(channel, true);
     while !tell.is_closed() {
         tell.send_modify(|count| *count += 1);
-        match timeout(SILENCE, listener.try_recv()).await {
+        let heard = tokio::select! {
+            heard = timeout(SILENCE, listener.try_recv()) => heard,
+            // At once, so that a database that is stopped next is not missed by a listener of nobody.
+            () = tell.closed() => return Ok(()),
+        };
+        match heard {
             Ok(Ok(Some(_))) => {}
             Ok(Ok(None)) => {
                 return Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into()));

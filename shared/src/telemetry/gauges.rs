@@ -102,7 +102,9 @@ impl Gauges {
     async fn read_jobs(&self, pool: &PgPool, step: Step) -> sqlx::Result<()> {
         let row = sqlx::query!(
             r#"SELECT count(*) AS "count!", COALESCE(extract(epoch FROM now() - min(run_at))::float8, 0) AS "oldest!"
-               FROM (SELECT run_at FROM jobs WHERE step = $1 AND run_at <= now() LIMIT $2) AS due"#,
+               FROM (SELECT run_at FROM jobs
+                     WHERE (step || '/' || sink) COLLATE "C" >= $1 || '/' AND (step || '/' || sink) COLLATE "C" < $1 || '0'
+                       AND run_at <= now() LIMIT $2) AS due"#,
             step.as_str(),
             MOST,
         )

@@ -1,0 +1,72 @@
+//! The subcommands, one file each.
+
+mod api;
+pub mod dev;
+mod doctor;
+mod merchant;
+mod migrate;
+mod sandbox;
+mod worker;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+use shared::config::{Config, Refused};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run everything in one process, to try it: database, acquirer, API, workers, a demo merchant
+    Dev(dev::Args),
+    /// Run an API instance
+    Api(api::Args),
+    /// Run a worker
+    Worker(worker::Args),
+    /// Bring the database's schema to this version's state
+    Migrate(migrate::Args),
+    /// Make merchants, and make and revoke their API keys
+    Merchant(merchant::Args),
+    /// Check configuration, database and acquirers, and say what to do about each fault
+    Doctor(doctor::Args),
+    /// Run what stands in for the outside world
+    Sandbox(sandbox::Args),
+}
+
+impl Command {
+    /// Does it.
+    ///
+    /// # Errors
+    /// Why it was not done.
+    pub async fn run(self) -> Result<ExitCode, Failure> {
+        let done = match self {
+            Self::Dev(args) => dev::run(args).await,
+            Self::Api(args) => api::run(args).await,
+            Self::Worker(args) => worker::run(args).await,
+            Self::Migrate(args) => migrate::run(args).await,
+            Self::Merchant(args) => merchant::run(args).await,
+            Self::Doctor(args) => return doctor::run(args).await,
+            Self::Sandbox(args) => sandbox::run(args).await,
+        };
+        done.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+/// Where the configuration is.
+#[derive(Debug, clap::Args)]
+pub struct ConfigFile {
+    /// Read this configuration file instead of payonce.toml; PAYONCE_* variables and DATABASE_URL go over it
+    #[arg(long = "config", value_name = "FILE", env = "PAYONCE_CONFIG")]
+    file: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    fn load(&self) -> Result<Config, Refused> {
+        Config::load(self.file.as_deref())
+    }
+}
+
+/// Refuses a configuration that could accept payments and never charge them.
+fn needs_acquirers(config: &Config) -> Result<(), Failure> {
+    if config.acquirers.is_empty() { Err(Failure::NoAcquirer) } else { Ok(()) }
+}

@@ -1,0 +1,113 @@
+//! Why a command ends without having done what it was asked. Every failure is a sentence or two that
+//! also say what to do; [`crate::main_with`] shows them and nothing else.
+
+use shared::config::Refused;
+use shared::db::DbError;
+use shared::merchant::MerchantError;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] Refused),
+    /// Nothing to charge with.
+    #[error(
+        "no acquirer is configured: add [acquirers.default] with kind and base_url to payonce.toml \
+         (payonce.example.toml shows how; `payonce sandbox acquirer` runs one to try)"
+    )]
+    NoAcquirer,
+    /// An acquirer's HTTP client.
+    #[error(transparent)]
+    Acquirer(#[from] worker::acquirer::ClientError),
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] DbError),
+    /// The embedded Postgres did not start.
+    #[error(transparent)]
+    Postgres(#[from] sandbox::postgres::StartError),
+    /// The embedded Postgres did not stop.
+    #[error(transparent)]
+    PostgresStop(#[from] sandbox::postgres::StopError),
+    /// Merchants and keys.
+    #[error(transparent)]
+    Merchant(#[from] MerchantError),
+    /// `dev` would answer for somebody else's payments.
+    #[error(
+        "the database at {0} has merchants, and none of them is the demo merchant: it is not one of `payonce dev`, \
+         which would settle its payments with the sandbox acquirer. Point DATABASE_URL at an empty database, or unset \
+         it for an embedded one"
+    )]
+    Strangers(String),
+    /// Two databases were asked for.
+    #[error(
+        "--data keeps an embedded Postgres, but a database is given by DATABASE_URL or database_url: leave one of them out"
+    )]
+    TwoDatabases,
+    /// An address cannot be listened on.
+    #[error("{what} cannot listen on {addr}: {}; choose another address with {change} (port 0 takes any free one)", reason(.source))]
+    Listen {
+        /// Who wanted to.
+        what: &'static str,
+        /// Where.
+        addr: SocketAddr,
+        /// The flag or key that says where.
+        change: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The simulated acquirer's settings.
+    #[error("the acquirer's settings are refused: {0}")]
+    Settings(#[from] sandbox::acquirer::InvalidSettings),
+    /// A file.
+    #[error("cannot {what} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A file that should hold JSON.
+    #[error("{} holds no JSON: {source}", path.display())]
+    Json {
+        /// Which file.
+        path: PathBuf,
+        /// Where it stops being JSON.
+        source: serde_json::Error,
+    },
+    /// Something that should run on has ended.
+    #[error("{what} ended by itself: {why}")]
+    Ended {
+        /// What it was.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// The operating system.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another process listens there".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(DbError::Unreachable(error))
+    }
+}
