@@ -8,6 +8,7 @@ mod migrate;
 mod sandbox;
 mod worker;
 
+use crate::bench;
 use crate::failure::Failure;
 use clap::Subcommand;
 use shared::config::{Config, Refused};
@@ -16,20 +17,15 @@ use std::process::ExitCode;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
+#[expect(missing_docs, reason = "the arguments of each say what it is")]
 pub enum Command {
-    /// Run everything in one process, to try it: database, acquirer, API, workers, a demo merchant
     Dev(dev::Args),
-    /// Run an API instance
     Api(api::Args),
-    /// Run a worker
     Worker(worker::Args),
-    /// Bring the database's schema to this version's state
     Migrate(migrate::Args),
-    /// Make merchants, and make and revoke their API keys
     Merchant(merchant::Args),
-    /// Check configuration, database and acquirers, and say what to do about each fault
     Doctor(doctor::Args),
-    /// Run what stands in for the outside world
+    Bench(bench::Args),
     Sandbox(sandbox::Args),
 }
 
@@ -46,6 +42,7 @@ impl Command {
             Self::Migrate(args) => migrate::run(args).await,
             Self::Merchant(args) => merchant::run(args).await,
             Self::Doctor(args) => return doctor::run(args).await,
+            Self::Bench(args) => bench::run(args).await.map_err(Failure::Bench),
             Self::Sandbox(args) => sandbox::run(args).await,
         };
         done.map(|()| ExitCode::SUCCESS)

@@ -68,11 +68,24 @@ async fn connect_to_primary(url: &str) -> Result<PgConnection, DbError> {
 /// What is wrong, and what to do.
 pub async fn open(config: &Config, connections: u32) -> Result<PgPool, Failure> {
     let url = config.database()?;
+    open_at(url, connections).await.map_err(Failure::of_database(url))
+}
+
+async fn open_at(url: &str, connections: u32) -> Result<PgPool, DbError> {
     // Nothing hangs on how this connection ends: it was only to see.
     let _ = connect_to_primary(url).await?.close().await;
     let pool = db::pool(url, connections, "payonce")?;
     db::ready(&pool).await?;
     Ok(pool)
+}
+
+/// A pool whose database was not looked at.
+///
+/// # Errors
+/// A URL that cannot be read.
+pub fn pool(config: &Config, connections: u32, name: &str) -> Result<PgPool, Failure> {
+    let url = config.database()?;
+    db::pool(url, connections, name).map_err(Failure::of_database(url))
 }
 
 /// What a migration run found and did.
@@ -93,8 +106,13 @@ pub struct Migrated {
 /// # Errors
 /// What is wrong, and what to do.
 pub async fn migrate(config: &Config) -> Result<Migrated, Failure> {
-    let mut connection = connect_to_primary(config.listen()?).await?;
-    let migrated = migrate_on(&mut connection).await.map_err(DbError::Migration)?;
+    let url = config.listen()?;
+    migrate_at(url).await.map_err(Failure::of_database(url))
+}
+
+async fn migrate_at(url: &str) -> Result<Migrated, DbError> {
+    let mut connection = connect_to_primary(url).await?;
+    let migrated = migrate_on(&mut connection).await?;
     // The lock ends with the session, however that ends.
     let _ = connection.close().await;
     Ok(migrated)
@@ -133,6 +151,6 @@ mod tests {
     #[test]
     fn an_address_shows_no_password() {
         assert_eq!(address("postgres://pay:hunter2@db.example:5433/payonce"), "db.example:5433/payonce");
-        assert_eq!(address("mysql://pay:hunter2@x"), "(a URL that cannot be read)");
+        assert_eq!(address("postgres://pay:hunter2@x:port/y"), "(a URL that cannot be read)");
     }
 }

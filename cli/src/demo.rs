@@ -3,7 +3,7 @@
 use crate::database;
 use crate::failure::Failure;
 use shared::config::Config;
-use shared::db::{self, DbError};
+use shared::db::DbError;
 use shared::merchant::{self, Credential, Merchant, MerchantError};
 use sqlx::PgPool;
 
@@ -33,9 +33,9 @@ pub async fn merchant(pool: &PgPool) -> Result<(Merchant, Credential), MerchantE
 pub async fn refuse_strangers(config: &Config) -> Result<(), Failure> {
     let pool = match database::open(config, 1).await {
         // Nothing was ever in there.
-        Err(Failure::Database(DbError::Outdated { found: 0, .. })) => return Ok(()),
+        Err(Failure::Database { source: DbError::Outdated { found: 0, .. }, .. }) => return Ok(()),
         // Merchants are in its first migration.
-        Err(Failure::Database(DbError::Outdated { .. })) => db::pool(config.database()?, 1, "payonce")?,
+        Err(Failure::Database { source: DbError::Outdated { .. }, .. }) => database::pool(config, 1, "payonce dev")?,
         opened => opened?,
     };
     let merchants = merchant::list(&pool).await?;

@@ -1,6 +1,7 @@
 //! Why a command ends without having done what it was asked. Every failure is a sentence or two that
 //! also say what to do; [`crate::main_with`] shows them and nothing else.
 
+use crate::database;
 use shared::config::Refused;
 use shared::db::DbError;
 use shared::merchant::MerchantError;
@@ -24,8 +25,13 @@ pub enum Failure {
     #[error(transparent)]
     Acquirer(#[from] worker::acquirer::ClientError),
     /// The database.
-    #[error(transparent)]
-    Database(#[from] DbError),
+    #[error("{source} (at {address})")]
+    Database {
+        /// Which one, without its password.
+        address: String,
+        /// What is wrong, and what to do.
+        source: DbError,
+    },
     /// The embedded Postgres did not start.
     #[error(transparent)]
     Postgres(#[from] sandbox::postgres::StartError),
@@ -88,6 +94,9 @@ pub enum Failure {
         /// Why.
         why: String,
     },
+    /// The benchmark, which fails in many ways and has nobody to tell them apart.
+    #[error("the benchmark failed: {0}")]
+    Bench(Box<dyn std::error::Error + Send + Sync>),
     /// The operating system.
     #[error("cannot {what}: {source}")]
     System {
@@ -106,8 +115,9 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-impl From<sqlx::Error> for Failure {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(DbError::Unreachable(error))
+impl Failure {
+    /// A failure of the database that a URL leads to.
+    pub fn of_database(url: &str) -> impl Fn(DbError) -> Self {
+        move |source| Self::Database { address: database::address(url), source }
     }
 }

@@ -4,6 +4,7 @@
 //! Architecture invariant: nothing about payments is decided here. Commands read the configuration,
 //! put the crates together, and say in sentences what came of it.
 
+pub mod bench;
 pub mod commands;
 pub mod database;
 pub mod demo;
@@ -33,4 +34,15 @@ pub async fn main_with(args: Args) -> ExitCode {
         output::complain(&failure);
         ExitCode::FAILURE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn no_two_arguments_are_in_each_others_way() {
+        Args::command().debug_assert();
+    }
 }

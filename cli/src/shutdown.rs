@@ -17,7 +17,8 @@ impl Shutdown {
     /// When the operating system does not let us.
     pub fn on_signals() -> Result<Self, Failure> {
         let listen = |kind| signal(kind).map_err(|source| Failure::System { what: "listen to signals", source });
-        let signals = Signals { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? };
+        let signals =
+            Signals { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? };
         let asked = CancellationToken::new();
         tokio::spawn(watch(signals, asked.clone()));
         Ok(Self(asked))

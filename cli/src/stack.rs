@@ -1,5 +1,5 @@
-//! The whole service in one process: what `payonce dev` keeps alive and what tests and benchmarks
-//! start. `payonce api` and `payonce worker` run its parts alone.
+//! The service in one process, whole or in parts: what `payonce dev` keeps alive and what tests and
+//! benchmarks start; of one part each `payonce api` and `payonce worker` are made.
 
 mod api;
 mod engine;
@@ -7,20 +7,19 @@ pub mod listen;
 pub mod part;
 mod worker;
 
-pub use api::{Api, Ports};
-pub use worker::Worker;
+pub use self::api::{Api, Ports};
+pub use self::worker::Worker;
 
 use crate::database;
 use crate::failure::Failure;
+use crate::shutdown::Shutdown;
 use futures_util::future::{join_all, select_all};
 use part::Part;
 use sandbox::acquirer::{self, Acquirer};
 use sandbox::postgres::{self, Postgres};
 use shared::config::{Config, Secret};
-use shared::db;
 use shared::telemetry::Metrics;
 use sqlx::PgPool;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -38,7 +37,8 @@ pub struct Parts {
     pub workers: usize,
     /// A simulated acquirer, and where it listens. All profiles of the configuration then lead to it.
     pub acquirer: Option<(SocketAddr, acquirer::Settings)>,
-    /// An embedded Postgres, instead of the configuration's database.
+    /// An embedded Postgres, which gets this build's migrations, instead of the configuration's
+    /// database, which must have them.
     pub postgres: Option<postgres::Options>,
 }
 
@@ -57,8 +57,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Starts the parts. The database gets this build's migrations. Addresses are taken first: a
-    /// taken one is told before a database is made.
+    /// Starts the parts. Addresses are taken first, so that a taken one is told before a database is
+    /// made.
     ///
     /// # Errors
     /// What did not start, and what to do.
@@ -72,7 +72,6 @@ impl Stack {
             Some(options) => Some(start_postgres(options, parts.workers, &mut config).await?),
             None => None,
         };
-        database::migrate(&config).await?;
         let pool = database::open(&config, OWN_CONNECTIONS).await?;
         let (config, metrics) = (Arc::new(config), Arc::new(Metrics::default()));
         let (api, workers, worker_metrics) = (None, Vec::new(), None);
@@ -112,6 +111,19 @@ impl Stack {
         let metrics = self.worker_metrics.iter_mut().map(|part| Box::pin(part.failed()) as part::Failing<'_>);
         let all: Vec<_> = api.chain(workers).chain(metrics).collect();
         if all.is_empty() { std::future::pending().await } else { select_all(all).await.0 }
+    }
+
+    /// Runs until the stop is requested, or something ends by itself; then stops everything.
+    ///
+    /// # Errors
+    /// What ended by itself, or did not stop.
+    pub async fn run_until(mut self, shutdown: &Shutdown) -> Result<(), Failure> {
+        let failure = tokio::select! {
+            failure = self.failed() => Some(failure),
+            () = shutdown.requested() => None,
+        };
+        let stopped = self.stop().await;
+        failure.map_or(stopped, Err)
     }
 
     /// Stops everything in order: the API finishes what it accepted, workers what they run, then the
@@ -231,5 +243,6 @@ async fn start_postgres(
     let postgres = Postgres::start(options).await?;
     config.database_url = Some(Secret(postgres.url("postgres")));
     config.listen_url = None;
+    database::migrate(config).await?;
     Ok(postgres)
 }

@@ -14,22 +14,28 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use sqlx::PgPool;
+use std::io::IsTerminal;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+/// What is shown unless `RUST_LOG` says otherwise. That a pool found one of its connections dead is not:
+/// what an outage means for payments we say ourselves, and at the end of a process it means nothing.
+const FILTER: &str = "info,sqlx=warn,sqlx_core::pool::connection=error,apalis=warn,apalis_core=warn";
+
 /// Starts logging to the standard error. `RUST_LOG` sets what is shown; without it everything from
 /// `info` up.
 pub fn start_logging(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("info,sqlx=warn,apalis=warn,apalis_core=warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
     let registry = tracing_subscriber::registry().with(filter);
     let writer = std::io::stderr;
     // A second start in one process (tests) keeps the first.
     let _ = match format {
         LogFormat::Pretty => {
-            registry.with(tracing_subscriber::fmt::layer().with_target(false).with_writer(writer)).try_init()
+            let colours = std::io::stderr().is_terminal();
+            let layer = tracing_subscriber::fmt::layer().with_target(false).with_ansi(colours).with_writer(writer);
+            registry.with(layer).try_init()
         }
         LogFormat::Json => {
             let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(writer);

@@ -77,7 +77,7 @@ async fn against_embedded(args: &Args) -> Outcome {
     let before = counters.read().await?;
     load.post(args.payments, &Progress::new("accept", args.payments)).await?;
     let began = Instant::now();
-    stack.work();
+    stack.work()?;
     counters.drained(&Progress::new("drain", args.payments)).await?;
     let drained = rate(args.payments, began.elapsed());
     let cost = counters.read().await?.since(&before).per(args.payments);

@@ -1,17 +1,14 @@
 //! `payonce api`
 
 use super::{ConfigFile, needs_acquirers};
-use crate::database;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::shutdown::Shutdown;
-use crate::stack::{Api, Ports};
-use shared::config::Config;
-use shared::telemetry::{self, Metrics};
+use crate::stack::{Parts, Stack};
+use shared::telemetry;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-/// Run an API instance.
+/// Run an API instance
 ///
 /// Any number of instances may stand behind a load balancer. SIGTERM and SIGINT let it finish what it
 /// accepted; a second signal stops it at once.
@@ -19,7 +16,7 @@ use std::sync::Arc;
 pub struct Args {
     #[command(flatten)]
     config: ConfigFile,
-    /// Listen here instead of at `api.listen` of the configuration; port 0 takes any free one
+    /// Listen here instead of at api.listen of the configuration; port 0 takes any free one
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
 }
@@ -30,23 +27,8 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     needs_acquirers(&config)?;
     telemetry::start_logging(config.log_format);
     let shutdown = Shutdown::on_signals()?;
-    match shutdown.unless_requested(start(config)).await {
-        Some(api) => serve(api?, &shutdown).await,
-        None => Ok(()),
-    }
-}
-
-async fn start(config: Config) -> Result<Api, Failure> {
-    // Only to see that it is there, a primary, and migrated; the instance makes its own connections.
-    database::open(&config, 1).await?.close().await;
-    let ports = Ports::bind(&config).await?;
-    Api::start(&Arc::new(config), &Arc::new(Metrics::default()), ports)
-}
-
-async fn serve(mut api: Api, shutdown: &Shutdown) -> Result<(), Failure> {
-    say(format_args!("payonce api ready on {}", api.url()));
-    tokio::select! {
-        failure = api.failed() => Err(failure),
-        () = shutdown.requested() => api.stop().await,
-    }
+    let starting = Stack::start(config, Parts { api: true, ..Parts::default() });
+    let Some(stack) = shutdown.unless_requested(starting).await.transpose()? else { return Ok(()) };
+    say(format_args!("payonce api ready on {}", stack.api_url()));
+    stack.run_until(&shutdown).await
 }

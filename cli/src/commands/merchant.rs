@@ -11,7 +11,7 @@ use shared::merchant::{self, ApiKey, Credential, Merchant};
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 
-/// Make merchants, and make and revoke their API keys.
+/// Make merchants, and make and revoke their API keys
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

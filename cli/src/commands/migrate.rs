@@ -5,7 +5,7 @@ use crate::database;
 use crate::failure::Failure;
 use crate::output::say;
 
-/// Bring the database's schema to this version's state.
+/// Bring the database's schema to this version's state
 ///
 /// Safe to run from several processes at once: one works, the others wait.
 #[derive(Debug, clap::Args)]

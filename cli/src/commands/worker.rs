@@ -1,15 +1,12 @@
 //! `payonce worker`
 
 use super::{ConfigFile, needs_acquirers};
-use crate::database;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::shutdown::Shutdown;
-use crate::stack::{Worker, part::Part, serve_worker_metrics};
-use shared::config::Config;
-use shared::telemetry::{self, Metrics};
+use crate::stack::{Parts, Stack};
+use shared::telemetry;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
 /// Run a worker
 ///
@@ -32,8 +29,10 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     needs_acquirers(&config)?;
     telemetry::start_logging(config.log_format);
     let shutdown = Shutdown::on_signals()?;
-    match shutdown.unless_requested(start(Arc::new(config))).await {
-        Some(started) => work(started?, &shutdown).await,
-        None => Ok(()),
+    let starting = Stack::start(config, Parts { workers: 1, ..Parts::default() });
+    let Some(stack) = shutdown.unless_requested(starting).await.transpose()? else { return Ok(()) };
+    for name in stack.worker_names() {
+        say(format_args!("payonce worker ready as {name}"));
     }
+    stack.run_until(&shutdown).await
 }

@@ -52,16 +52,10 @@ impl Api {
         let url = listen::url_of(&ports.api)?;
         let metrics_url = ports.metrics.as_ref().map_or(Ok(url.clone()), listen::url_of)?;
         let Engine { pool, committer, .. } = Engine::start(config, metrics, "payonce api")?;
-        let metrics_part =
-            ports.metrics.map(|listener| listen::serve_metrics(listener, config, &pool, metrics));
+        let metrics_part = ports.metrics.map(|listener| listen::serve_metrics(listener, config, &pool, metrics));
         let changes = Wake::start(config.listen()?.to_owned(), PAYMENTS, metrics.clone());
-        let services = api::Services {
-            pool: pool.clone(),
-            committer,
-            metrics: metrics.clone(),
-            changes,
-            config: config.clone(),
-        };
+        let services =
+            api::Services { pool: pool.clone(), committer, metrics: metrics.clone(), changes, config: config.clone() };
         let (app, config) = (api::app(services), config.clone());
         let serving = Part::start("the API", |stopped| async move {
             let served = api::serve(ports.api, app, &config.api, stopped).await;

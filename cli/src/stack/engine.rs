@@ -1,9 +1,9 @@
 //! What every process of the service has of its own.
 
+use crate::database;
 use crate::failure::Failure;
 use shared::committer::Committer;
 use shared::config::Config;
-use shared::db;
 use shared::queue::wake::Notifier;
 use shared::telemetry::Metrics;
 use sqlx::PgPool;
@@ -25,7 +25,7 @@ pub struct Engine {
 impl Engine {
     /// Starts one; `name` is what the database shows of its connections.
     pub fn start(config: &Config, metrics: &Arc<Metrics>, name: &str) -> Result<Self, Failure> {
-        let pool = db::pool(config.database()?, config.database_connections, name)?;
+        let pool = database::pool(config, config.database_connections, name)?;
         let notifier = Notifier::start(&pool);
         let committer = Committer::start(pool.clone(), notifier.clone(), metrics.clone());
         Ok(Self { pool, notifier, committer })

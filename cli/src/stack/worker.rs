@@ -10,7 +10,6 @@ use shared::telemetry::Metrics;
 use sqlx::PgPool;
 use std::sync::Arc;
 use worker::acquirer::HttpAcquirer;
-use worker::faults::Faults;
 
 /// A worker.
 #[derive(Debug)]
@@ -39,7 +38,8 @@ impl Worker {
             metrics: metrics.clone(),
             config: config.clone(),
             name: name.clone(),
-            faults: Faults::default(),
+            // None: a type that differs with the build.
+            faults: Default::default(),
         };
         let what = format!("the worker {name}");
         let running = Part::start(what.clone(), |stopped| async move {
