@@ -64,6 +64,8 @@ impl Stack {
     /// What did not start, and what to do.
     pub async fn start(mut config: Config, parts: Parts) -> Result<Self, Failure> {
         let ports = if parts.api { Some(Ports::bind(&config).await?) } else { None };
+        let metrics_listen = config.worker.metrics_listen.filter(|_| parts.workers > 0);
+        let metrics_port = listen::bind_if("/metrics of the workers", metrics_listen, "worker.metrics_listen").await?;
         let acquirer = match parts.acquirer {
             Some((listen, settings)) => Some(start_acquirer(listen, settings, &mut config).await?),
             None => None,
@@ -77,9 +79,8 @@ impl Stack {
         let (api, workers, worker_metrics) = (None, Vec::new(), None);
         let mut stack = Self { api, workers, worker_metrics, acquirer, pool, metrics, config, postgres };
         stack.api = ports.map(|ports| Api::start(&stack.config, &stack.metrics, ports)).transpose()?;
-        if parts.workers > 0 {
-            stack.worker_metrics = worker::serve_metrics(&stack.config, &stack.pool, &stack.metrics).await?;
-        }
+        stack.worker_metrics =
+            metrics_port.map(|listener| listen::serve_metrics(listener, &stack.config, &stack.pool, &stack.metrics));
         for _ in 0..parts.workers {
             stack.add_worker()?;
         }

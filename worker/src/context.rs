@@ -102,20 +102,23 @@ impl Context {
     }
 
     /// Writes a transition of a claim that ends at `lease_until`, waiting out a database that is away
-    /// for as long as the claim lasts. `None`: not written (or nobody knows), and the claim is lost;
-    /// the job comes again when the lease has lapsed.
-    pub async fn write(&self, write: Write, lease_until: Instant) -> Option<Verdict> {
+    /// for as long as the claim lasts.
+    pub async fn write(&self, write: Write, lease_until: Instant) -> Written {
         self.faults.point("before a commit").await;
-        let verdict = loop {
+        let written = loop {
             match self.committer.write(write.clone()).await {
-                Ok(verdict) => break Some(verdict),
+                Ok(Verdict::Applied(_)) => break Written::Applied,
+                Ok(Verdict::Stale) => {
+                    self.metrics.stale();
+                    break Written::Stale;
+                }
                 Err(error @ WriteError::Refused { .. }) => {
                     tracing::error!(%error, "a transition was refused; its job comes again when the lease has lapsed");
-                    break None;
+                    break Written::Refused;
                 }
                 Err(error) if Instant::now() + OUTAGE_REST >= lease_until => {
                     tracing::error!(%error, "the database stayed away for the rest of the lease; the job comes again");
-                    break None;
+                    break Written::Lost;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the database is away; the transition waits");
@@ -123,12 +126,22 @@ impl Context {
                 }
             }
         };
-        if verdict == Some(Verdict::Stale) {
-            self.metrics.stale();
-        }
         self.faults.point("after a commit").await;
-        verdict
+        written
     }
+}
+
+/// What became of a transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It is committed.
+    Applied,
+    /// Somebody else has the payment; nothing was written.
+    Stale,
+    /// The database refused it; nothing was written.
+    Refused,
+    /// Not written, or nobody knows; the job comes again when the lease has lapsed.
+    Lost,
 }
 
 /// A rest, spread by ±10 % so that what failed together does not come back together.

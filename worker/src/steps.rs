@@ -8,8 +8,9 @@ mod publish;
 mod settle;
 
 use crate::Context;
+use crate::context::Written;
 use shared::acquirer::Answer;
-use shared::committer::{Verdict, Write};
+use shared::committer::Write;
 use shared::payment::call::{Begin, Ended, Kind};
 use shared::payment::claim::{Claim, Drop, GiveBack};
 use shared::payment::life::{self, Event, Illegal, Outcome, Status};
@@ -104,12 +105,8 @@ struct Call {
 async fn begin_charge(context: &Context, claim: &Claim, ended: Ended, deadline: Instant) -> Option<Call> {
     let request_id = Uuid::new_v4();
     let begin = Begin { fence: claim.fence(), ended, request_id, kind: Kind::Charge };
-    match context.write(Write::Begin(begin), claim.lease_until).await? {
-        Verdict::Applied(_) => {
-            Some(Call { kind: Kind::Charge, request_id, sent_before: true, deadline })
-        }
-        Verdict::Stale => None,
-    }
+    let written = context.write(Write::Begin(begin), claim.lease_until).await;
+    (written == Written::Applied).then_some(Call { kind: Kind::Charge, request_id, sent_before: true, deadline })
 }
 
 /// The charge's answer is here: final outcomes are recorded and settled, anything else rests until it
@@ -127,15 +124,15 @@ async fn conclude(context: &Context, claim: &Claim, ended: Ended, rest: Duration
     }
 }
 
-/// Records a final outcome and settles it.
+/// Settles a final outcome. When settle is refused (a fault of ours in one of its six tables), the
+/// outcome is at least put on record: the acquirer's word is not lost, and the settle job tries again.
 async fn finish(context: &Context, claim: &Claim, ended: Ended) -> Came {
-    let answer = ended.answer.clone();
-    let record = Final { fence: claim.fence(), step: claim.step, ended };
-    match context.write(Write::Final(record), claim.lease_until).await {
-        Some(Verdict::Applied(_)) => settle::run(context, claim, &answer).await,
-        Some(Verdict::Stale) => stale(context, claim, &answer).await,
-        None => "not_written",
+    let came = settle::run(context, claim, &ended.answer.clone(), Some(ended.clone())).await;
+    if came == settle::REFUSED {
+        let record = Final { fence: claim.fence(), step: claim.step, ended };
+        context.write(Write::Final(record), claim.lease_until).await;
     }
+    came
 }
 
 /// Records an outcome that proves nothing and lets the payment rest.
@@ -159,9 +156,9 @@ async fn review(context: &Context, claim: &Claim, ended: Option<Ended>, reason: 
 async fn write_open(context: &Context, claim: &Claim, ended: Option<Ended>, then: Then) -> Option<Came> {
     let open = Open { fence: claim.fence(), step: claim.step, ended, actor: context.name.clone(), then };
     match context.write(Write::Open(open), claim.lease_until).await {
-        Some(Verdict::Applied(_)) => None,
-        Some(Verdict::Stale) => Some("stale"),
-        None => Some("not_written"),
+        Written::Applied => None,
+        Written::Stale => Some("stale"),
+        Written::Refused | Written::Lost => Some("not_written"),
     }
 }
 

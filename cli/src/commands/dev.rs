@@ -68,8 +68,7 @@ fn configuration(args: &Args) -> Result<Config, Failure> {
 
 async fn start(config: Config, args: &Args) -> Result<(Stack, Info), Failure> {
     if let Some(file) = &args.info {
-        // Whoever waits for the file must not find the last run's.
-        info::remove(file)?;
+        info::prepare(file)?;
     }
     let postgres = postgres(&config, args.data.as_deref()).await?;
     let parts = Parts {
@@ -79,11 +78,22 @@ async fn start(config: Config, args: &Args) -> Result<(Stack, Info), Failure> {
         postgres,
     };
     let stack = Stack::start(config, parts).await?;
-    let info = Info::of(&stack, &demo::merchant(stack.pool()).await?);
-    if let Some(file) = &args.info {
+    match introduce(&stack, args.info.as_deref()).await {
+        Ok(info) => Ok((stack, info)),
+        Err(failure) => {
+            // What the stop may have to say is worth less than the failure.
+            let _ = stack.stop().await;
+            Err(failure)
+        }
+    }
+}
+
+async fn introduce(stack: &Stack, file: Option<&Path>) -> Result<Info, Failure> {
+    let info = Info::of(stack, &demo::merchant(stack.pool()).await?);
+    if let Some(file) = file {
         info.write(file)?;
     }
-    Ok((stack, info))
+    Ok(info)
 }
 
 /// An embedded Postgres, unless a database is given; that one must be there to play with, and gets this

@@ -26,10 +26,8 @@ impl Ports {
     /// [`Failure::Listen`].
     pub async fn bind(config: &Config) -> Result<Self, Failure> {
         let api = listen::bind("the API", config.api.listen, "--listen").await?;
-        let metrics = match config.api.metrics_listen {
-            Some(addr) => Some(listen::bind("/metrics of the API", addr, "api.metrics_listen").await?),
-            None => None,
-        };
+        let metrics = config.api.metrics_listen;
+        let metrics = listen::bind_if("/metrics of the API", metrics, "api.metrics_listen").await?;
         Ok(Self { api, metrics })
     }
 }

@@ -18,6 +18,21 @@ pub async fn bind(what: &'static str, addr: SocketAddr, change: &'static str) ->
     TcpListener::bind(addr).await.map_err(|source| Failure::Listen { what, addr, change, source })
 }
 
+/// Listens at an address where one is given.
+///
+/// # Errors
+/// [`Failure::Listen`].
+pub async fn bind_if(
+    what: &'static str,
+    addr: Option<SocketAddr>,
+    change: &'static str,
+) -> Result<Option<TcpListener>, Failure> {
+    match addr {
+        Some(addr) => bind(what, addr, change).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Starts a simulated acquirer at an address. `change` is the flag that chooses another one.
 ///
 /// # Errors

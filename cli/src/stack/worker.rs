@@ -1,13 +1,11 @@
 //! A worker.
 
 use super::engine::{self, Engine};
-use super::listen;
 use super::part::Part;
 use crate::failure::Failure;
 use shared::config::Config;
 use shared::queue::wake::{JOBS, Wake};
 use shared::telemetry::Metrics;
-use sqlx::PgPool;
 use std::sync::Arc;
 use worker::acquirer::HttpAcquirer;
 
@@ -68,18 +66,4 @@ impl Worker {
     pub async fn failed(&mut self) -> Failure {
         self.running.failed().await
     }
-}
-
-/// Serves `/metrics` and `/healthz` of a process with workers, where `worker.metrics_listen` is set.
-///
-/// # Errors
-/// [`Failure::Listen`].
-pub async fn serve_metrics(
-    config: &Arc<Config>,
-    pool: &PgPool,
-    metrics: &Arc<Metrics>,
-) -> Result<Option<Part>, Failure> {
-    let Some(addr) = config.worker.metrics_listen else { return Ok(None) };
-    let listener = listen::bind("/metrics of the workers", addr, "worker.metrics_listen").await?;
-    Ok(Some(listen::serve_metrics(listener, config, pool, metrics)))
 }

@@ -44,8 +44,13 @@ fn describe(error: &Error, layers: &Figment) -> String {
         Some(source) => format!(" (in {source})"),
         None => format!(" (in {})", metadata.name),
     });
+    let what = match &error.kind {
+        Kind::UnknownField(_, known) => format!("there is no such key; known: {}", known.join(", ")),
+        Kind::UnknownVariant(found, known) => format!("{found:?} is not known; known: {}", known.join(", ")),
+        kind => kind.to_string(),
+    };
     let colon = if key.is_empty() { "" } else { ": " };
-    format!("{key}{colon}{}{}", error.kind, place.unwrap_or_default())
+    format!("{key}{colon}{what}{}", place.unwrap_or_default())
 }
 
 /// Takes an unknown key out; anything else is set to what the pattern has there. False when that

@@ -54,7 +54,7 @@ pub struct Begin {
 /// Records the calls that ended and writes down the ones to come.
 pub(crate) async fn begin(conn: &mut PgConnection, begins: &[&Begin]) -> sqlx::Result<Vec<Verdict>> {
     let fences = Fences::of(begins.iter().map(|b| b.fence));
-    let ended = Endings::of(begins.iter().map(|b| &b.ended));
+    let ended = Endings::of(begins.iter().map(|b| Some(&b.ended)));
     let requests: Vec<Uuid> = begins.iter().map(|b| b.request_id).collect();
     let kinds: Vec<&str> = begins.iter().map(|b| b.kind.as_str()).collect();
     let applied = sqlx::query!(
@@ -85,9 +85,9 @@ pub(crate) async fn begin(conn: &mut PgConnection, begins: &[&Begin]) -> sqlx::R
         &fences.payments,
         &fences.attempts,
         &fences.statuses as &[&str],
-        &ended.requests,
+        &ended.requests as &[Option<Uuid>],
         &ended.http_statuses as &[Option<i16>],
-        &ended.outcomes as &[&str],
+        &ended.outcomes as &[Option<&str>],
         &ended.transactions as &[Option<&str>],
         &ended.codes as &[Option<&str>],
         &ended.messages as &[Option<&str>],
@@ -157,26 +157,27 @@ impl Fences {
     }
 }
 
-/// Calls that ended, as columns.
+/// Calls that ended, as columns; NULLs where none did.
 pub(super) struct Endings<'a> {
-    pub(super) requests: Vec<Uuid>,
+    pub(super) requests: Vec<Option<Uuid>>,
     pub(super) http_statuses: Vec<Option<i16>>,
-    pub(super) outcomes: Vec<&'static str>,
+    pub(super) outcomes: Vec<Option<&'static str>>,
     pub(super) transactions: Vec<Option<&'a str>>,
     pub(super) codes: Vec<Option<&'a str>>,
     pub(super) messages: Vec<Option<&'a str>>,
 }
 
 impl<'a> Endings<'a> {
-    pub(super) fn of(ended: impl Iterator<Item = &'a Ended> + Clone) -> Self {
-        let answers = ended.clone().map(|e| &e.answer);
+    pub(super) fn of(ended: impl Iterator<Item = Option<&'a Ended>> + Clone) -> Self {
+        let answers = ended.clone().map(|e| e.map(|e| &e.answer));
+        let text = |of: fn(&Answer) -> Option<&str>| answers.clone().map(|a| a.and_then(of)).collect();
         Self {
-            requests: ended.map(|e| e.request_id).collect(),
-            http_statuses: answers.clone().map(|a| a.http_status.and_then(|s| i16::try_from(s).ok())).collect(),
-            outcomes: answers.clone().map(|a| a.outcome.as_str()).collect(),
-            transactions: answers.clone().map(|a| a.transaction_id.as_deref()).collect(),
-            codes: answers.clone().map(|a| a.code.as_deref()).collect(),
-            messages: answers.map(|a| a.message.as_deref()).collect(),
+            requests: ended.map(|e| e.map(|e| e.request_id)).collect(),
+            http_statuses: answers.clone().map(|a| i16::try_from(a?.http_status?).ok()).collect(),
+            outcomes: answers.clone().map(|a| a.map(|a| a.outcome.as_str())).collect(),
+            transactions: text(|a| a.transaction_id.as_deref()),
+            codes: text(|a| a.code.as_deref()),
+            messages: text(|a| a.message.as_deref()),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Recording what a call taught us: a short, fenced transaction of its own, before anything else is
-//! done with the answer.
+//! Recording what a call taught us, in a short, fenced transaction, where settle does not record it
+//! along with everything else: outcomes that leave the payment open, and final ones that settle could
+//! not write.
 
 use super::Fence;
 use super::call::{Ended, Endings, Fences};
@@ -8,9 +9,10 @@ use crate::queue::Step;
 use crate::review::Reason;
 use sqlx::PgConnection;
 use std::time::Duration;
+use uuid::Uuid;
 
-/// A final outcome. The same commit turns the claimed job into the settle job, still claimed by the
-/// same worker under the same fence, so that the payment does not wait for the queue.
+/// A final outcome, made durable on its own. The same commit turns the claimed job into the settle
+/// job, which comes again when the lease has lapsed and settles from the record, without another call.
 #[derive(Clone, Debug)]
 pub struct Final {
     /// The claim's fence.
@@ -24,7 +26,7 @@ pub struct Final {
 /// Records final outcomes and hands their payments to settle.
 pub(crate) async fn finals(conn: &mut PgConnection, rows: &[&Final]) -> sqlx::Result<Vec<Verdict>> {
     let fences = Fences::of(rows.iter().map(|r| r.fence));
-    let ended = Endings::of(rows.iter().map(|r| &r.ended));
+    let ended = Endings::of(rows.iter().map(|r| Some(&r.ended)));
     let steps: Vec<&str> = rows.iter().map(|r| r.step.as_str()).collect();
     let applied = sqlx::query!(
         r#"WITH input AS (
@@ -50,9 +52,9 @@ pub(crate) async fn finals(conn: &mut PgConnection, rows: &[&Final]) -> sqlx::Re
         &fences.payments,
         &fences.attempts,
         &fences.statuses as &[&str],
-        &ended.requests,
+        &ended.requests as &[Option<Uuid>],
         &ended.http_statuses as &[Option<i16>],
-        &ended.outcomes as &[&str],
+        &ended.outcomes as &[Option<&str>],
         &ended.transactions as &[Option<&str>],
         &ended.codes as &[Option<&str>],
         &ended.messages as &[Option<&str>],
@@ -102,15 +104,7 @@ pub(crate) async fn opens(conn: &mut PgConnection, rows: &[&Open]) -> sqlx::Resu
     let fences = Fences::of(rows.iter().map(|r| r.fence));
     let steps: Vec<&str> = rows.iter().map(|r| r.step.as_str()).collect();
     let actors: Vec<&str> = rows.iter().map(|r| r.actor.as_str()).collect();
-    let calls: Vec<Option<&Ended>> = rows.iter().map(|r| r.ended.as_ref()).collect();
-    let requests: Vec<_> = calls.iter().map(|c| c.map(|c| c.request_id)).collect();
-    let http_statuses: Vec<Option<i16>> =
-        calls.iter().map(|c| c.and_then(|c| c.answer.http_status).and_then(|s| i16::try_from(s).ok())).collect();
-    let outcomes: Vec<Option<&str>> = calls.iter().map(|c| c.map(|c| c.answer.outcome.as_str())).collect();
-    let transactions: Vec<Option<&str>> =
-        calls.iter().map(|c| c.and_then(|c| c.answer.transaction_id.as_deref())).collect();
-    let codes: Vec<Option<&str>> = calls.iter().map(|c| c.and_then(|c| c.answer.code.as_deref())).collect();
-    let messages: Vec<Option<&str>> = calls.iter().map(|c| c.and_then(|c| c.answer.message.as_deref())).collect();
+    let ended = Endings::of(rows.iter().map(|r| r.ended.as_ref()));
     let (mut delays, mut refunds, mut reasons, mut details) = (vec![], vec![], vec![], vec![]);
     for row in rows {
         let (delay, refund, reason, detail) = match &row.then {
@@ -178,12 +172,12 @@ pub(crate) async fn opens(conn: &mut PgConnection, rows: &[&Open]) -> sqlx::Resu
         &fences.payments,
         &fences.attempts,
         &fences.statuses as &[&str],
-        &requests as &[Option<uuid::Uuid>],
-        &http_statuses as &[Option<i16>],
-        &outcomes as &[Option<&str>],
-        &transactions as &[Option<&str>],
-        &codes as &[Option<&str>],
-        &messages as &[Option<&str>],
+        &ended.requests as &[Option<Uuid>],
+        &ended.http_statuses as &[Option<i16>],
+        &ended.outcomes as &[Option<&str>],
+        &ended.transactions as &[Option<&str>],
+        &ended.codes as &[Option<&str>],
+        &ended.messages as &[Option<&str>],
         &steps as &[&str],
         &actors as &[&str],
         &delays as &[Option<f64>],

@@ -1,9 +1,9 @@
-//! Settling: everything that belongs to a final outcome, in one fenced statement. The payment, the
-//! key with the stored answer, the line of history, the event, its deliveries and their jobs become
+//! Settling: everything that belongs to a final outcome, in one fenced statement. The call that taught
+//! it, the payment, the key with the stored answer, the line of history, the event, its deliveries and their jobs become
 //! true together or not at all.
 
 use super::body::PaymentBody;
-use super::call::Fences;
+use super::call::{Ended, Endings, Fences};
 use super::life::{Event, Illegal, Next, Outcome, Status, decide};
 use super::{Fence, OPERATION, Payment};
 use crate::acquirer::Answer;
@@ -23,6 +23,8 @@ const FINAL_CODE: i16 = 201;
 pub struct Settle {
     /// The claim's fence.
     pub fence: Fence,
+    /// The call that taught us the outcome, recorded by the same commit; `None` when it is on record.
+    pub ended: Option<Ended>,
     /// The payment as it will be.
     pub settled: Payment,
     /// The stored answer and the event's data.
@@ -61,6 +63,7 @@ impl Settle {
         let Payment { attempt, status, version, .. } = *payment;
         Ok(Self {
             fence: Fence { of: payment.key(), attempt, status, version },
+            ended: None,
             body: PaymentBody::from(&settled).to_json(),
             settled,
             event_id: crate::outbox::new_event_id(),
@@ -120,6 +123,7 @@ fn after(payment: &Payment, answer: &Answer, to: Status, final_at: OffsetDateTim
 /// Settles many at once. A row whose fence is stale changes nothing.
 pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Result<Vec<Verdict>> {
     let fences = Fences::of(rows.iter().map(|r| r.fence));
+    let ended = Endings::of(rows.iter().map(|r| r.ended.as_ref()));
     let versions: Vec<i32> = rows.iter().map(|r| r.fence.version).collect();
     let statuses: Vec<&str> = rows.iter().map(|r| r.settled.status.as_str()).collect();
     let transactions: Vec<Option<&str>> = rows.iter().map(|r| r.settled.transaction_id.as_deref()).collect();
@@ -142,11 +146,13 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
                SELECT * FROM unnest($3::uuid[], $4::uuid[], $5::int4[], $6::text[], $7::int4[],
                                     $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],
                                     $14::timestamptz[], $15::text[], $16::uuid[], $17::text[], $18::text[],
-                                    $19::text[], $20::float8[])
+                                    $19::text[], $20::float8[],
+                                    $23::uuid[], $24::int2[], $25::text[], $26::text[], $27::text[], $28::text[])
                WITH ORDINALITY AS i (merchant_id, payment_id, attempt, from_status, version,
                                      status, transaction_id, decline_code, decline_message, failure_code, failure_message,
                                      final_at, body, event_id, event_type, actor,
-                                     reason, lease_s, ord)),
+                                     reason, lease_s,
+                                     request_id, http_status, outcome, call_transaction_id, code, message, ord)),
            final AS (
                UPDATE payments p SET
                    status = i.status, transaction_id = i.transaction_id,
@@ -157,6 +163,11 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
                WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id
                  AND p.attempt = i.attempt AND p.status = i.from_status AND p.version = i.version
                RETURNING i.*, p.payment_intent_id, p.idempotency_key, p.traceparent),
+           ended AS (
+               UPDATE provider_calls c SET finished_at = now(), http_status = f.http_status, outcome = f.outcome,
+                      transaction_id = f.call_transaction_id, code = f.code, message = f.message
+               FROM final f
+               WHERE c.merchant_id = f.merchant_id AND c.payment_id = f.payment_id AND c.request_id = f.request_id),
            key AS (
                UPDATE idempotency_keys k SET state = 'COMPLETED', response_code = $2, response_body = f.body,
                       completed_at = f.final_at
@@ -204,6 +215,12 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
         &leases,
         &delivered,
         &sinks as &[&str],
+        &ended.requests as &[Option<Uuid>],
+        &ended.http_statuses as &[Option<i16>],
+        &ended.outcomes as &[Option<&str>],
+        &ended.transactions as &[Option<&str>],
+        &ended.codes as &[Option<&str>],
+        &ended.messages as &[Option<&str>],
     )
     .fetch_all(conn)
     .await?;

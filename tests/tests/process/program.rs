@@ -32,6 +32,7 @@ pub fn command(world: &World, args: &[&str]) -> Command {
         .env("PAYONCE_ACQUIRERS__DEFAULT__ABSENCE_FINAL_AFTER_MS", "600")
         .env("PAYONCE_WORKER__LEASE_MS", "2000")
         .env("PAYONCE_WORKER__GRACE_MS", "100")
+        .env("PAYONCE_STEPS__LOOKUP__BACKOFF_MS", "[100, 200]")
         .env("PAYONCE_API__LISTEN", "127.0.0.1:0");
     command
 }

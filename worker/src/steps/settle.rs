@@ -2,10 +2,11 @@
 
 use super::{Came, publish, stale, write_open};
 use crate::Context;
+use crate::context::Written;
 use shared::acquirer::Answer;
-use shared::committer::{Verdict, Write};
+use shared::committer::Write;
 use shared::outbox;
-use shared::payment::call::recorded_answer;
+use shared::payment::call::{Ended, recorded_answer};
 use shared::payment::claim::Claim;
 use shared::payment::record::Then;
 use shared::payment::settle::Settle;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 /// Settles a payment whose outcome is on record but whose owner died before it settled.
 pub(super) async fn run_alone(context: &Context, claim: &Claim) -> Came {
     match recorded_answer(&context.pool, claim.payment.key()).await {
-        Ok(Some(answer)) => run(context, claim, &answer).await,
+        Ok(Some(answer)) => run(context, claim, &answer, None).await,
         Ok(None) => {
             // A settle job without an outcome on record has no business here: the acquirer knows.
             let then = Then::LookUp { after: Duration::ZERO, refund: false };
@@ -28,16 +29,21 @@ pub(super) async fn run_alone(context: &Context, claim: &Claim) -> Came {
     }
 }
 
-/// Settles, and delivers the event to the sinks that answer at once.
-pub(super) async fn run(context: &Context, claim: &Claim, answer: &Answer) -> Came {
+/// What settle comes to when the database refuses it.
+pub(super) const REFUSED: Came = "refused";
+
+/// Settles, and delivers the event. `ended`: the call that taught the outcome, if it is not on record.
+pub(super) async fn run(context: &Context, claim: &Claim, answer: &Answer, ended: Option<Ended>) -> Came {
     let now = claim.clock.now();
     let settle = Settle::new(&claim.payment, answer, now, &context.name, &context.config.sinks, context.lease());
     let Ok(settle) = settle else { return stale(context, claim, answer).await };
+    let settle = Settle { ended, ..settle };
     let delivery_lease_until = Instant::now() + context.lease();
     match context.write(Write::Settle(Box::new(settle.clone())), claim.lease_until).await {
-        Some(Verdict::Applied(_)) => {}
-        Some(Verdict::Stale) => return stale(context, claim, answer).await,
-        None => return "not_written",
+        Written::Applied => {}
+        Written::Stale => return stale(context, claim, answer).await,
+        Written::Refused => return REFUSED,
+        Written::Lost => return "not_written",
     }
     let status = settle.settled.status;
     tracing::info!(

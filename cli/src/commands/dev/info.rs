@@ -63,7 +63,7 @@ impl Info {
         // A fresh one for every run: a kept database remembers the intents of the last.
         let order = format!("order-{:06x}", Uuid::new_v4().as_fields().0 & 0xff_ffff);
         format!(
-            r#"payonce is up: API, {workers} worker(s), acquirer and database in one process.
+            r#"payonce is up: API, {workers}, acquirer and database in one process.
 
   API       {api_url}
   docs      {api_url}/docs
@@ -88,7 +88,7 @@ See what the acquirer booked; paste the payment again, and it stays one charge:
 
 Other endings by other payment methods, such as pm_declined or pm_timeout_after_charge with an order and
 a key of their own: `payonce sandbox methods` lists them. Ctrl-C stops everything."#,
-            workers = stack.worker_names().count(),
+            workers = workers(stack.worker_names().count()),
         )
     }
 
@@ -101,12 +101,23 @@ a key of their own: `payonce sandbox methods` lists them. Ctrl-C stops everythin
     }
 }
 
-/// Removes the file of an earlier run.
-pub fn remove(path: &Path) -> Result<(), Failure> {
+fn workers(count: usize) -> String {
+    match count {
+        0 => "no worker".to_owned(),
+        1 => "a worker".to_owned(),
+        _ => format!("{count} workers"),
+    }
+}
+
+/// Removes the file of an earlier run, so that whoever waits for it does not find that one, and makes
+/// sure that a new one will have a place.
+pub fn prepare(path: &Path) -> Result<(), Failure> {
+    let failure = |source| Failure::File { what: "write", path: path.to_owned(), source };
+    if !folder(path).is_dir() {
+        return Err(failure(io::Error::new(io::ErrorKind::NotFound, "there is no such directory")));
+    }
     match fs::remove_file(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(Failure::File { what: "replace", path: path.to_owned(), source })
-        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failure(error)),
         _ => Ok(()),
     }
 }

@@ -20,9 +20,14 @@ pub async fn check(config: &Config) -> Vec<Finding> {
 
 async fn check_connected(config: &Config, url: &str, mut connection: PgConnection) -> Vec<Finding> {
     let mut findings = vec![Finding::good("database", format_args!("{} answers", database::address(url)))];
-    match clock::compare(&mut connection).await {
-        Ok((server, skew)) => findings.extend([role(server), version(server), skew]),
+    let (server, skew) = match clock::compare(&mut connection).await {
+        Ok(compared) => compared,
         Err(error) => return vec![Finding::bad("database", error)],
+    };
+    findings.extend([role(server), version(server), skew]);
+    if server.standby {
+        // What it lacks beside the role is nothing to put right here.
+        return findings;
     }
     findings.push(migrations(url).await);
     findings.push(listening::check(config, &mut connection).await);
