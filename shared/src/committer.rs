@@ -157,7 +157,7 @@ impl Group<'_> {
     /// Writes all rows in one transaction; if it fails for a reason of some row, writes the halves,
     /// and so on until the row at fault stands alone.
     async fn commit(mut self) {
-        let mut ranges = Vec::from([0..self.writes.len()]);
+        let mut ranges: Vec<_> = std::iter::once(0..self.writes.len()).collect();
         while let Some(range) = ranges.pop() {
             match self.repeated(range.clone()).await {
                 Ok(verdicts) => self.answer(range, verdicts),

@@ -204,7 +204,7 @@ impl Queue {
                 let exhausted = claims.len() < asked;
                 self.ready.extend(claims);
                 self.metrics.database_up(true);
-                if exhausted { Doing::Resting(self.wake.rest(POLL)) } else { Doing::Nothing }
+                if exhausted { Doing::Resting(self.rest()) } else { Doing::Nothing }
             }
             Err(error) => {
                 tracing::error!(step = self.lane.step.as_str(), %error, "the queue cannot be read; waiting for the database");
@@ -212,6 +212,15 @@ impl Queue {
                 Doing::Resting(tokio::time::sleep(OUTAGE_REST).boxed())
             }
         };
+    }
+
+    /// New work is announced for charges alone: what the other steps do falls due later, or is handed
+    /// over by the commit that makes it due. Waking them too would cost a look at the table each.
+    fn rest(&self) -> BoxFuture<'static, ()> {
+        match self.lane.step {
+            Step::Charge => self.wake.rest(POLL),
+            Step::Lookup | Step::Settle | Step::Publish => tokio::time::sleep(POLL).boxed(),
+        }
     }
 
     /// Hands back, until it is known to have happened or the lease has lapsed by itself.

@@ -73,7 +73,6 @@ impl Client {
     }
 
     /// A request with the credential.
-    #[must_use]
     pub fn request(&self, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base_url)).bearer_auth(&self.api_key)
     }
@@ -83,8 +82,7 @@ impl Client {
     /// # Errors
     /// When no answer came.
     pub async fn try_post(&self, key: &str, body: &Value, prefer: Option<&str>) -> reqwest::Result<Answer> {
-        let mut request =
-            self.request(reqwest::Method::POST, "/v1/payments").header("Idempotency-Key", key).json(body);
+        let mut request = self.request(reqwest::Method::POST, "/v1/payments").header("Idempotency-Key", key).json(body);
         if let Some(prefer) = prefer {
             request = request.header("Prefer", prefer);
         }

@@ -97,7 +97,8 @@ async fn find() -> (String, Keep) {
 /// A container, when an engine answers and has the image already.
 async fn container() -> Option<(String, Keep)> {
     let (name, tag) = IMAGE;
-    let has = std::process::Command::new("docker").args(["image", "inspect", &format!("{name}:{tag}")]).output().ok()?;
+    let has =
+        std::process::Command::new("docker").args(["image", "inspect", &format!("{name}:{tag}")]).output().ok()?;
     if !has.status.success() {
         return None;
     }

@@ -164,7 +164,8 @@ impl Api {
         let Process { pool, committer, metrics, .. } = Process::start(&world.database.url);
         let changes = Wake::start(world.database.url.clone(), PAYMENTS, metrics.clone());
         let config = Arc::new(world.config.clone());
-        let app = api::app(api::Services { pool, committer, metrics: metrics.clone(), changes, config: config.clone() });
+        let app =
+            api::app(api::Services { pool, committer, metrics: metrics.clone(), changes, config: config.clone() });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base_url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, stopped) = oneshot::channel::<()>();

@@ -38,7 +38,7 @@ mod points {
     pub struct Faults;
 
     impl Faults {
-        #[expect(clippy::unused_async, clippy::unused_self, reason = "the other build waits here")]
+        #[expect(clippy::unused_async, reason = "the other build waits here")]
         pub(crate) async fn point(self, _: &'static str) {}
     }
 }

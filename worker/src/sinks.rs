@@ -17,7 +17,6 @@ impl Sink {
         (name == "log").then_some(Self::Log)
     }
 
-
     /// Brings an event to the sink.
     ///
     /// # Errors

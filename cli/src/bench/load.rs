@@ -87,7 +87,12 @@ impl Load {
 
     /// Posts `count` payments at a steady rate, whatever the answers take; every other one waits for
     /// PAID. Returns how long acceptance and payment took.
-    pub(super) async fn trickle(&self, rate: u32, count: u32, progress: &Progress) -> Result<(Millis, Millis), LoadError> {
+    pub(super) async fn trickle(
+        &self,
+        rate: u32,
+        count: u32,
+        progress: &Progress,
+    ) -> Result<(Millis, Millis), LoadError> {
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate.max(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let mut requests = JoinSet::new();

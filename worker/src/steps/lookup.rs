@@ -34,11 +34,8 @@ pub(super) async fn run(context: &Context, claim: &Claim) -> Came {
     let deadline = Instant::now() + acquirer.deadline();
     let asked = Call { kind: Kind::Lookup, request_id: claim.request_id, sent_before: true, deadline };
     let Some(ended) = send(context, claim, asked).await else { return give_back(context, claim, Duration::ZERO).await };
-    let history = History {
-        first_call_at: claim.payment.first_call_at,
-        last_call_at,
-        looked_up: Some(ended.answer.outcome),
-    };
+    let history =
+        History { first_call_at: claim.payment.first_call_at, last_call_at, looked_up: Some(ended.answer.outcome) };
     decide(context, claim, ended, history, deadline).await
 }
 

@@ -47,7 +47,10 @@ pub(super) async fn run(context: &Context, claim: &Claim, answer: &Answer, ended
     }
     let status = settle.settled.status;
     tracing::info!(
-        status = status.as_str(), transaction_id = settle.settled.transaction_id, reason = settle.reason, "settled"
+        status = status.as_str(),
+        transaction_id = settle.settled.transaction_id,
+        reason = settle.reason,
+        "settled"
     );
     if !claim.untouched {
         let doubt_began = claim.payment.unknown_at.unwrap_or(claim.due_at);
