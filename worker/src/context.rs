@@ -11,6 +11,7 @@ use shared::queue::wake::Notifier;
 use shared::telemetry::Metrics;
 use sqlx::PgPool;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ const OUTAGE_REST: Duration = Duration::from_millis(200);
 pub struct Services {
     /// The database.
     pub pool: PgPool,
-    /// The way in for every write.
+    /// The way in for every write; steps use [`Context::write`].
     pub committer: Committer,
     /// The way to wake others.
     pub notifier: Notifier,
@@ -46,26 +47,21 @@ pub fn incarnation() -> String {
     format!("{}-{}-{random:08x}", host.trim(), std::process::id())
 }
 
-/// What every step needs.
+/// What every step needs: the process's services, and the clients made from its configuration.
 pub struct Context {
-    /// The database.
-    pub pool: PgPool,
-    /// The way in for every write; steps use [`Context::write`].
-    pub committer: Committer,
-    /// The way to wake others.
-    pub notifier: Notifier,
-    /// The process's metrics.
-    pub metrics: Arc<Metrics>,
-    /// The configuration.
-    pub config: Arc<Config>,
-    /// The worker's name.
-    pub name: String,
+    services: Services,
     /// The acquirers, by profile name.
     pub acquirers: BTreeMap<String, HttpAcquirer>,
     /// The sinks, by name.
     pub sinks: BTreeMap<String, Sink>,
-    /// Nothing, but in tests.
-    pub faults: Faults,
+}
+
+impl Deref for Context {
+    type Target = Services;
+
+    fn deref(&self) -> &Services {
+        &self.services
+    }
 }
 
 impl Context {
@@ -74,14 +70,14 @@ impl Context {
     /// # Errors
     /// When a client cannot be built.
     pub fn new(services: Services) -> Result<Self, ClientError> {
-        let Services { pool, committer, notifier, metrics, config, name, faults } = services;
+        let config = &services.config;
         let acquirers = config
             .acquirers
             .iter()
             .map(|(name, profile)| Ok((name.clone(), HttpAcquirer::new(name, profile)?)))
             .collect::<Result<_, ClientError>>()?;
         let sinks = config.sinks.iter().filter_map(|name| Some((name.clone(), Sink::named(name)?))).collect();
-        Ok(Self { pool, committer, notifier, metrics, config, name, acquirers, sinks, faults })
+        Ok(Self { services, acquirers, sinks })
     }
 
     /// How long a claim lasts.

@@ -125,44 +125,33 @@ async fn ids_of_intent(pool: &PgPool, merchant_id: Uuid, intent: &str, filter: &
     .await
 }
 
+/// Newest first along the index that the literal predicate selects: one statement per shape, so that
+/// each is planned for its own.
+macro_rules! newest {
+    ($pool:expr, $merchant_id:expr, $filter:expr, $predicate:tt) => {
+        sqlx::query_scalar!(
+            "SELECT id FROM payments WHERE merchant_id = $1 AND ($2::text IS NULL OR status = $2)
+             AND id < COALESCE($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')"
+                + $predicate
+                + " ORDER BY id DESC LIMIT $4",
+            $merchant_id,
+            $filter.status.map(Status::as_str),
+            $filter.before,
+            $filter.limit,
+        )
+        .fetch_all($pool)
+        .await
+    };
+}
+
 async fn ids_of_status(pool: &PgPool, merchant_id: Uuid, filter: &Filter) -> sqlx::Result<Vec<Uuid>> {
-    // One statement per shape, so that each is planned along its own index.
     match filter.status {
-        None | Some(Status::Paid) => {
-            sqlx::query_scalar!(
-                r#"SELECT id FROM payments WHERE merchant_id = $1 AND ($2::text IS NULL OR status = $2)
-                   AND id < COALESCE($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') ORDER BY merchant_id DESC, id DESC LIMIT $4"#,
-                merchant_id,
-                filter.status.map(Status::as_str),
-                filter.before,
-                filter.limit,
-            )
-            .fetch_all(pool)
-            .await
-        }
+        None | Some(Status::Paid) => newest!(pool, merchant_id, filter, ""),
         Some(Status::Pending | Status::Unknown) => {
-            sqlx::query_scalar!(
-                r#"SELECT id FROM payments WHERE merchant_id = $1 AND status = $2 AND status IN ('PENDING', 'UNKNOWN')
-                   AND id < COALESCE($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') ORDER BY id DESC LIMIT $4"#,
-                merchant_id,
-                filter.status.map(Status::as_str),
-                filter.before,
-                filter.limit,
-            )
-            .fetch_all(pool)
-            .await
+            newest!(pool, merchant_id, filter, " AND status IN ('PENDING', 'UNKNOWN')")
         }
         Some(Status::Declined | Status::Failed) => {
-            sqlx::query_scalar!(
-                r#"SELECT id FROM payments WHERE merchant_id = $1 AND status = $2 AND status IN ('DECLINED', 'FAILED')
-                   AND id < COALESCE($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') ORDER BY id DESC LIMIT $4"#,
-                merchant_id,
-                filter.status.map(Status::as_str),
-                filter.before,
-                filter.limit,
-            )
-            .fetch_all(pool)
-            .await
+            newest!(pool, merchant_id, filter, " AND status IN ('DECLINED', 'FAILED')")
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Wake-ups: NOTIFY tells that something is due; the poll finds everything without it.
 //!
 //! A notification carries no payload and is sent after the commit, on its own, at most once per
-//! [`COALESCE`]: a NOTIFY inside a commit would make all commits queue on one lock.
+//! 10 ms: a NOTIFY inside a commit would make all commits queue on one lock.
 
 use crate::telemetry::Metrics;
 use futures_util::FutureExt;

@@ -1,5 +1,5 @@
 //! What the database knows about the whole service, read when somebody looks. Each figure is read
-//! along an index, and counts stop at [`MOST`]: "more than that" is all an alarm needs.
+//! along an index, and counts stop at 100 000: "more than that" is all an alarm needs.
 
 use super::Labels;
 use crate::queue::Step;

@@ -107,3 +107,47 @@ async fn the_acquirer_runs_alone_and_is_paid_through() {
     let gone = || async { (world.count("SELECT count(*) FROM jobs").await == 0).then_some(()) };
     eventually("published", gone).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_is_named_without_its_password() {
+    let mut command = bare(&["merchant", "list"]);
+    command.env("DATABASE_URL", "postgres://payonce:hunter2@127.0.0.1:9/payonce");
+    let ended = ran(command).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.stderr.contains("127.0.0.1:9/payonce") && ended.stderr.contains("cannot be reached"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_without_an_acquirer_is_refused() {
+    for what in ["api", "worker"] {
+        let mut command = bare(&[what]);
+        command.env("DATABASE_URL", "postgres://127.0.0.1:9/payonce");
+        let ended = ran(command).await;
+        assert_eq!(ended.code, Some(1), "{what}");
+        assert!(ended.stderr.contains("[acquirers.default]"), "{what}: {}", ended.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taken_port_is_named_with_the_flag_that_changes_it() {
+    let world = World::new().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let ended = ran(command(&world, &["api", "--listen", &address])).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains(&address) && ended.stderr.contains("--listen"), "{}", ended.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_keeps_away_from_a_database_with_other_merchants() {
+    let world = World::new().await;
+    world.run("UPDATE merchants SET name = 'a real shop'").await;
+    let ended = ran(command(&world, &["dev", "--listen", "127.0.0.1:0", "--acquirer-listen", "127.0.0.1:0"])).await;
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("none of them is the demo merchant"), "{}", ended.stderr);
+}

@@ -26,6 +26,7 @@ pub fn command(world: &World, args: &[&str]) -> Command {
         .env("DATABASE_URL", &world.database.url)
         .env("PAYONCE_ACQUIRERS__DEFAULT__KIND", "http")
         .env("PAYONCE_ACQUIRERS__DEFAULT__BASE_URL", acquirer)
+        .env("PAYONCE_ACQUIRERS__DEFAULT__TTL_H", "24")
         .env("PAYONCE_ACQUIRERS__DEFAULT__CONNECT_MS", "200")
         .env("PAYONCE_ACQUIRERS__DEFAULT__READ_MS", "300")
         .env("PAYONCE_ACQUIRERS__DEFAULT__DEADLINE_MS", "1500")

@@ -1,8 +1,0 @@
-//! `payonce` as its users meet it: real processes, their output, their exit codes.
-
-mod dev;
-mod failures;
-mod merchants;
-mod migrate;
-mod services;
-mod support;
