@@ -124,6 +124,12 @@ impl Committer {
         Self { queue }
     }
 
+    /// How many transitions wait for the next commit.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
+    }
+
     /// Hands in a transition and waits until it is committed.
     ///
     /// # Errors

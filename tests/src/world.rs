@@ -96,7 +96,7 @@ impl World {
 
     /// A payment, as it is now.
     pub async fn payment(&self, payment_id: Uuid) -> Payment {
-        read::one(&self.database.pool, self.key(payment_id)).await.expect("a database").expect("the payment")
+        answered(|| read::one(&self.database.pool, self.key(payment_id))).await.expect("the payment")
     }
 
     /// Waits until a payment is in `status`.
@@ -114,13 +114,25 @@ impl World {
 
     /// A count, by SQL.
     pub async fn count(&self, sql: &'static str) -> i64 {
-        sqlx::query_scalar(sql).fetch_one(&self.database.pool).await.expect(sql)
+        answered(|| sqlx::query_scalar(sql).fetch_one(&self.database.pool)).await
     }
 
     /// Runs SQL.
     pub async fn run(&self, sql: &'static str) {
         sqlx::raw_sql(sql).execute(&self.database.pool).await.expect(sql);
     }
+}
+
+/// Asks again while the answer is that the database was away: connections of a pool may be older than
+/// the server.
+async fn answered<T, F: Future<Output = sqlx::Result<T>>>(ask: impl Fn() -> F) -> T {
+    eventually("the database answers", || async {
+        match ask().await {
+            Err(error) if shared::db::is_outage(&error) => None,
+            answer => Some(answer.expect("an answer")),
+        }
+    })
+    .await
 }
 
 /// What one process has of its own.

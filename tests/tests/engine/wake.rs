@@ -1,0 +1,97 @@
+use shared::queue::wake::{JOBS, Wake};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tests::{World, eventually};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+
+const LISTENERS: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'";
+
+async fn notify(world: &World) {
+    world.run("NOTIFY payonce_jobs").await;
+}
+
+/// Whether a rest is ended by notifications rather than by its time.
+async fn hears(wake: &mut Wake, world: &World) -> bool {
+    wake.about_to_read();
+    let rest = tokio::spawn(wake.rest(Duration::from_secs(3600)));
+    eventually("it is heard", || async {
+        notify(world).await;
+        rest.is_finished().then_some(())
+    })
+    .await;
+    true
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_that_was_killed_is_replaced_and_work_is_found_meanwhile() {
+    let world = World::new().await;
+    let api = world.api().await;
+    let _worker = world.worker();
+    eventually("both listen", || async { (world.count(LISTENERS).await == 2).then_some(()) }).await;
+    world
+        .run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+              WHERE datname = current_database() AND query LIKE 'LISTEN%'",
+        )
+        .await;
+    let paid = api.client.pay("key-1", &tests::client::body("order-1", "pm_ok")).await;
+    assert_eq!(paid.json["status"], "PAID", "{}", paid.text);
+    eventually("both listen again", || async { (world.count(LISTENERS).await == 2).then_some(()) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_half_open_listener_is_found_out_and_replaced() {
+    let world = World::new().await;
+    let (url, frozen) = freezing_proxy(&world.database.url).await;
+    let mut wake = Wake::start(url, JOBS, Arc::default());
+    assert!(hears(&mut wake, &world).await);
+    // From here on the old connection stays open and nothing passes.
+    frozen.store(true, Ordering::SeqCst);
+    assert!(hears(&mut wake, &world).await, "a new connection was made");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_up_during_a_read_ends_the_rest_after_it() {
+    let world = World::new().await;
+    let mut wake = Wake::start(world.database.url.clone(), JOBS, Arc::default());
+    assert!(hears(&mut wake, &world).await);
+    wake.about_to_read();
+    let seen = tokio::spawn(wake.rest(Duration::from_secs(3600)));
+    notify(&world).await;
+    seen.await.expect("heard");
+    // Not noted as read since: the next rest ends at once, whenever it begins.
+    wake.rest(Duration::from_secs(3600)).await;
+}
+
+/// Passes connections on until `frozen`; then those that exist hang for ever, and new ones pass.
+async fn freezing_proxy(url: &str) -> (String, Arc<AtomicBool>) {
+    let (user, rest) = url.split_once('@').expect("a user");
+    let (to, database) = rest.split_once('/').expect("a database");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let through = format!("{user}@{}/{database}", listener.local_addr().expect("an address"));
+    let (to, frozen) = (to.to_owned(), Arc::new(AtomicBool::new(false)));
+    let freezing = frozen.clone();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut server = TcpStream::connect(&to).await.expect("Postgres");
+            let frozen = freezing.clone();
+            let born_frozen = frozen.load(Ordering::SeqCst);
+            tokio::spawn(async move {
+                tokio::select! {
+                    _ = copy_bidirectional(&mut client, &mut server) => {}
+                    () = freeze(&frozen, born_frozen) => std::future::pending().await,
+                }
+            });
+        }
+    });
+    (through, frozen)
+}
+
+async fn freeze(frozen: &AtomicBool, never: bool) {
+    while never || !frozen.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
