@@ -14,7 +14,8 @@ CREATE TABLE jobs (
     deliveries  integer     NOT NULL DEFAULT 0,
     -- Which incarnation of which worker holds it; NULL while it waits.
     claimed_by  text,
-    CONSTRAINT jobs_pkey PRIMARY KEY (merchant_id, step, subject_id, sink),
+    -- The subject before the step: everything that ends a payment's jobs names the payment.
+    CONSTRAINT jobs_pkey PRIMARY KEY (merchant_id, subject_id, step, sink),
     CONSTRAINT jobs_step_known CHECK (step IN ('charge', 'lookup', 'settle', 'publish')),
     CONSTRAINT jobs_publish_has_sink CHECK ((step = 'publish') = (sink <> ''))
 ) WITH (

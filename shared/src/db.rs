@@ -2,15 +2,19 @@
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Connection, PgConnection, PgExecutor, PgPool};
 use std::str::FromStr;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// The schema, as this build knows it.
 pub static MIGRATOR: Migrator = sqlx::migrate!("../migrations");
 
 /// How long a caller waits for a connection before it is told that the database is away.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long [`ready`] waits for a connection of the pool before it makes one of its own.
+const READY_GLANCE: Duration = Duration::from_millis(300);
 
 /// Plans that never flip: every statement here is meant to run along an index, row by row. A table
 /// whose statistics are still those of an empty one must not be joined by reading it whole.
@@ -67,10 +71,14 @@ pub fn pool(url: &str, connections: u32, name: &str) -> Result<PgPool, DbError> 
 }
 
 async fn refuse_standby(conn: &mut PgConnection) -> sqlx::Result<()> {
-    match sqlx::query_scalar!(r#"SELECT pg_is_in_recovery() AS "standby!""#).fetch_one(conn).await? {
+    match is_standby(conn).await? {
         true => Err(sqlx::Error::Configuration(DbError::Standby.to_string().into())),
         false => Ok(()),
     }
+}
+
+async fn is_standby<'e>(on: impl PgExecutor<'e>) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(r#"SELECT pg_is_in_recovery() AS "standby!""#).fetch_one(on).await
 }
 
 /// Brings the schema to this build's state. Safe to run from several processes at once: a lock in
@@ -87,7 +95,11 @@ pub async fn migrate(pool: &PgPool) -> Result<(), DbError> {
 /// # Errors
 /// Says what is wrong and what to do.
 pub async fn ready(pool: &PgPool) -> Result<(), DbError> {
-    let standby = sqlx::query_scalar!(r#"SELECT pg_is_in_recovery() AS "standby!""#).fetch_one(pool).await;
+    let standby = match timeout(READY_GLANCE, is_standby(pool)).await {
+        Ok(standby) => standby,
+        // The pool keeps no connection to a standby, so it cannot tell one from a database that is away.
+        Err(_) => past_the_pool(pool).await,
+    };
     if standby.map_err(DbError::Unreachable)? {
         return Err(DbError::Standby);
     }
@@ -101,6 +113,11 @@ pub async fn ready(pool: &PgPool) -> Result<(), DbError> {
         Err(_) => 0,
     };
     if found < needed { Err(DbError::Outdated { found, needed }) } else { Ok(()) }
+}
+
+async fn past_the_pool(pool: &PgPool) -> sqlx::Result<bool> {
+    let mut conn = PgConnection::connect_with(&pool.connect_options()).await?;
+    is_standby(&mut conn).await
 }
 
 /// Whether an error says that the database is away (or shutting down, full, read-only), as opposed to

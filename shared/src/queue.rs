@@ -31,6 +31,8 @@ use tower_layer::Identity;
 use uuid::Uuid;
 use wake::Wake;
 
+/// The most rows of one fetch: whoever was claimed first should be at work while the next are claimed.
+const MOST_ROWS: usize = 64;
 /// The longest time between two looks at the table: what a lost notification costs.
 const POLL: Duration = Duration::from_millis(200);
 /// The rest after the database did not answer.
@@ -259,7 +261,7 @@ impl Backend for Queue {
             match &mut self.doing {
                 Doing::Nothing => {
                     // Every running task may free a slot: apalis polls again when one ends.
-                    let free = self.lane.concurrency.saturating_sub(worker.task_count());
+                    let free = self.lane.concurrency.saturating_sub(worker.task_count()).min(MOST_ROWS);
                     if free == 0 {
                         return Poll::Pending;
                     }

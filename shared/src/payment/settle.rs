@@ -35,7 +35,7 @@ pub struct Settle {
     pub actor: String,
     /// What the outcome was, for the history.
     pub reason: String,
-    /// The sinks that the event goes to.
+    /// The sinks that the event goes to; their names have no commas.
     pub sinks: Vec<String>,
     /// The publish jobs are born claimed by the worker that settles, for this long.
     pub lease: Duration,
@@ -138,21 +138,21 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
     let actors: Vec<&str> = rows.iter().map(|r| r.actor.as_str()).collect();
     let reasons: Vec<&str> = rows.iter().map(|r| r.reason.as_str()).collect();
     let leases: Vec<f64> = rows.iter().map(|r| r.lease.as_secs_f64()).collect();
-    // One row per event and sink.
-    let delivered: Vec<Uuid> = rows.iter().flat_map(|r| r.sinks.iter().map(|_| r.event_id)).collect();
-    let sinks: Vec<&str> = rows.iter().flat_map(|r| r.sinks.iter().map(String::as_str)).collect();
+    let sinks: Vec<String> = rows.iter().map(|r| r.sinks.join(",")).collect();
     let applied = sqlx::query!(
         r#"WITH input AS (
                SELECT * FROM unnest($3::uuid[], $4::uuid[], $5::int4[], $6::text[], $7::int4[],
                                     $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],
                                     $14::timestamptz[], $15::text[], $16::uuid[], $17::text[], $18::text[],
                                     $19::text[], $20::float8[],
-                                    $23::uuid[], $24::int2[], $25::text[], $26::text[], $27::text[], $28::text[])
+                                    $22::uuid[], $23::int2[], $24::text[], $25::text[], $26::text[], $27::text[],
+                                    $21::text[])
                WITH ORDINALITY AS i (merchant_id, payment_id, attempt, from_status, version,
                                      status, transaction_id, decline_code, decline_message, failure_code, failure_message,
                                      final_at, body, event_id, event_type, actor,
                                      reason, lease_s,
-                                     request_id, http_status, outcome, call_transaction_id, code, message, ord)),
+                                     request_id, http_status, outcome, call_transaction_id, code, message,
+                                     sinks, ord)),
            final AS (
                UPDATE payments p SET
                    status = i.status, transaction_id = i.transaction_id,
@@ -181,8 +181,8 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
                INSERT INTO events (merchant_id, id, payment_id, payment_intent_id, type, data, traceparent, occurred_at)
                SELECT merchant_id, event_id, payment_id, payment_intent_id, event_type, body, traceparent, final_at FROM final),
            target AS (
-               SELECT f.merchant_id, f.event_id, f.actor, f.lease_s, d.sink
-               FROM unnest($21::uuid[], $22::text[]) AS d (event_id, sink) JOIN final f ON f.event_id = d.event_id),
+               SELECT f.merchant_id, f.event_id, f.actor, f.lease_s, s.sink
+               FROM final f CROSS JOIN LATERAL unnest(string_to_array(f.sinks, ',')) AS s (sink)),
            delivery AS (
                INSERT INTO deliveries (merchant_id, event_id, sink) SELECT merchant_id, event_id, sink FROM target),
            publish AS (
@@ -213,8 +213,7 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
         &actors as &[&str],
         &reasons as &[&str],
         &leases,
-        &delivered,
-        &sinks as &[&str],
+        &sinks,
         &ended.requests as &[Option<Uuid>],
         &ended.http_statuses as &[Option<i16>],
         &ended.outcomes as &[Option<&str>],
