@@ -5,6 +5,8 @@
 use sandbox::postgres::{Options, Postgres};
 use shared::db;
 use sqlx::PgPool;
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Command, Stdio};
 use testcontainers::core::{IntoContainerPort, WaitFor};
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, GenericImage, ImageExt};
@@ -14,8 +16,7 @@ use uuid::Uuid;
 /// The image that is used when it is there; none is ever pulled.
 const IMAGE: (&str, &str) = ("postgres", "15");
 
-/// A server for the whole test process. An embedded one ends with the process (its watchdog sees to
-/// that), a container by its own reaper or [`at_exit`]'s absence: it is started with `--rm`.
+/// A server for the whole test process; it ends with the process, however that ends.
 struct Server {
     /// The URL up to and including the last slash.
     url: String,
@@ -26,7 +27,7 @@ struct Server {
 #[expect(dead_code, reason = "kept alive, never read")]
 enum Keep {
     Given,
-    Container(Box<ContainerAsync<GenericImage>>),
+    Container(Box<ContainerAsync<GenericImage>>, ChildStdin),
     Embedded(Box<Postgres>),
 }
 
@@ -97,8 +98,7 @@ async fn find() -> (String, Keep) {
 /// A container, when an engine answers and has the image already.
 async fn container() -> Option<(String, Keep)> {
     let (name, tag) = IMAGE;
-    let has =
-        std::process::Command::new("docker").args(["image", "inspect", &format!("{name}:{tag}")]).output().ok()?;
+    let has = Command::new("docker").args(["image", "inspect", &format!("{name}:{tag}")]).output().ok()?;
     if !has.status.success() {
         return None;
     }
@@ -111,5 +111,19 @@ async fn container() -> Option<(String, Keep)> {
         .await
         .ok()?;
     let port = container.get_host_port_ipv4(5432).await.ok()?;
-    Some((format!("postgres://postgres:postgres@127.0.0.1:{port}/"), Keep::Container(Box::new(container))))
+    let alive = remove_at_exit(container.id());
+    let url = format!("postgres://postgres:postgres@127.0.0.1:{port}/");
+    Some((url, Keep::Container(Box::new(container), alive)))
+}
+
+/// Statics are never dropped: a shell waits for the end of a pipe that this process holds, and then
+/// removes the container. In a process group of its own, so that Ctrl-C does not end it first.
+fn remove_at_exit(container: &str) -> ChildStdin {
+    let mut shell = Command::new("sh")
+        .args(["-c", "read -r _; docker rm --force --volumes \"$0\" >/dev/null 2>&1", container])
+        .stdin(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("a shell");
+    shell.stdin.take().expect("a pipe")
 }
