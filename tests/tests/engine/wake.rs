@@ -66,6 +66,32 @@ async fn a_wake_up_during_a_read_ends_the_rest_after_it() {
     wake.rest(Duration::from_secs(3600)).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn many_commits_are_few_notifications_and_none_carries_a_payload() {
+    let world = World::new().await;
+    let mut listener = sqlx::postgres::PgListener::connect(&world.database.url).await.expect("a listener");
+    listener.listen(JOBS).await.expect("listening");
+    let notifier = shared::queue::wake::Notifier::start(&world.database.pool);
+    let began = std::time::Instant::now();
+    for _ in 0..500 {
+        notifier.jobs();
+        tokio::time::sleep(Duration::from_micros(100)).await;
+    }
+    let took = began.elapsed();
+    let mut heard = 0;
+    while let Ok(notification) = tokio::time::timeout(Duration::from_millis(200), listener.recv()).await {
+        assert_eq!(notification.expect("heard").payload(), "");
+        heard += 1;
+    }
+    let most = took.as_millis() / 10 + 2;
+    assert!(heard > 0 && heard <= most, "{heard} notifications in {took:?}, at most one in 10 ms: {most}");
+}
+
+#[test]
+fn no_two_incarnations_of_a_worker_share_a_name() {
+    assert_ne!(worker::context::incarnation(), worker::context::incarnation());
+}
+
 /// Passes connections on until `frozen`; then those that exist hang for ever, and new ones pass.
 async fn freezing_proxy(url: &str) -> (String, Arc<AtomicBool>) {
     let (user, rest) = url.split_once('@').expect("a user");

@@ -88,6 +88,25 @@ async fn proven_absence_is_resent_with_the_same_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_resend_after_a_timeout_bears_the_same_key_and_is_answered_by_the_first_charge() {
+    let world = World::new().await;
+    let payment_id = posted(&world, "pm_timeout_after_charge").await;
+    let _worker = world.worker();
+    world.until(payment_id, Status::Paid).await;
+    assert_ended_once(&world, payment_id, Status::Paid).await;
+    let reference = shared::acquirer::provider_key(payment_id);
+    let view = world.acquirer.ledger_of(&reference);
+    assert_eq!((view.calls.posts, view.calls.lookups, view.keys), (2, 0, vec![reference]));
+    let calls: Vec<(String, String)> =
+        sqlx::query_as("SELECT outcome, COALESCE(code, '') FROM provider_calls ORDER BY started_at")
+            .fetch_all(&world.database.pool)
+            .await
+            .expect("calls");
+    assert_eq!(calls[0], ("UNKNOWN".to_owned(), "timeout".to_owned()), "a timeout means unknown");
+    assert_eq!((calls.len(), calls[1].0.as_str()), (2, "SUCCESS"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_keys_nothing_is_ever_sent_twice() {
     let settings = Settings { keys_honoured: false, faults_repeat: true, ..Settings::default() };
     for method in ["pm_timeout_before_charge", "pm_503", "pm_reset", "pm_timeout_after_charge"] {
