@@ -82,8 +82,8 @@ async fn against_embedded(args: &Args) -> Outcome {
     let drained = rate(args.payments, began.elapsed());
     let cost = counters.read().await?.since(&before).per(args.payments);
     let sustained = sustained(args, &load, &counters).await?;
-    let (accept_ms, paid_ms) = steady(args, &load, &counters).await?;
-    let report = Report::new(drained, sustained, cost, accept_ms, paid_ms);
+    let steady = steady(args, &load, &counters).await?;
+    let report = Report::new(drained, sustained, cost, steady);
     stack.stop().await?;
     Ok(report)
 }
@@ -95,8 +95,8 @@ async fn against_running(args: &Args, target: Target) -> Outcome {
     let before = counters.read().await?;
     let sustained = sustained(args, &load, &counters).await?;
     let cost = counters.read().await?.since(&before).per(args.payments);
-    let (accept_ms, paid_ms) = steady(args, &load, &counters).await?;
-    Ok(Report::new(sustained, sustained, cost, accept_ms, paid_ms))
+    let steady = steady(args, &load, &counters).await?;
+    Ok(Report::new(sustained, sustained, cost, steady))
 }
 
 /// Accepting over HTTP and draining at the same time, until nothing is left to do.
@@ -117,13 +117,16 @@ async fn steady(
     args: &Args,
     load: &Load,
     counters: &Counters,
-) -> Result<(Millis, Millis), Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Option<(Millis, Millis)>, Box<dyn std::error::Error + Send + Sync>> {
+    if args.seconds == 0 || args.rate == 0 {
+        return Ok(None);
+    }
     // Autovacuum and checkpoints of the phases before are not this one's.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let count = args.rate * args.seconds;
     let latencies = load.trickle(args.rate, count, &Progress::new("steady", count)).await?;
     counters.drained(&Progress::new("drain the rest", 0)).await?;
-    Ok(latencies)
+    Ok(Some(latencies))
 }
 
 fn rate(payments: u32, took: Duration) -> f64 {

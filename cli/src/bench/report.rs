@@ -29,22 +29,23 @@ pub(super) struct Report {
     sustained_per_second: f64,
     commits_per_payment: f64,
     wal_bytes_per_payment: f64,
-    accept_ms: Millis,
-    paid_ms: Millis,
+    /// `null` when the steady phase was left out.
+    accept_ms: Option<Millis>,
+    paid_ms: Option<Millis>,
     /// Resident memory of this process: api, worker, acquirer and the bench itself. Absent where the
     /// system does not tell.
     resident_mb: Option<f64>,
 }
 
 impl Report {
-    pub(super) fn new(drained: f64, sustained: f64, cost: Cost, accept_ms: Millis, paid_ms: Millis) -> Self {
+    pub(super) fn new(drained: f64, sustained: f64, cost: Cost, steady: Option<(Millis, Millis)>) -> Self {
         Self {
             payments_per_second: drained,
             sustained_per_second: sustained,
             commits_per_payment: cost.commits,
             wal_bytes_per_payment: cost.wal_bytes,
-            accept_ms,
-            paid_ms,
+            accept_ms: steady.map(|(accept, _)| accept),
+            paid_ms: steady.map(|(_, paid)| paid),
             resident_mb: resident_mb(),
         }
     }
@@ -59,7 +60,10 @@ fn resident_mb() -> Option<f64> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = |m: Millis| format!("p50 {:.1} ms, p95 {:.1} ms, p99 {:.1} ms", m.p50, m.p95, m.p99);
+        let millis = |millis: Option<Millis>| match millis {
+            Some(m) => format!("p50 {:.1} ms, p95 {:.1} ms, p99 {:.1} ms", m.p50, m.p95, m.p99),
+            None => "not measured (--seconds 0)".to_owned(),
+        };
         writeln!(f, "drained                  {:.0} payments/s", self.payments_per_second)?;
         writeln!(f, "accepted and drained     {:.0} payments/s", self.sustained_per_second)?;
         writeln!(f, "commits per payment      {:.2}", self.commits_per_payment)?;
