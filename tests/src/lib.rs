@@ -3,11 +3,17 @@
 
 #![expect(clippy::missing_panics_doc, reason = "a harness that panics fails its test, which is its purpose")]
 
+pub mod by_hand;
 pub mod client;
 pub mod database;
+pub mod points;
+pub mod rows;
 pub mod world;
 
+pub use by_hand::ByHand;
 pub use client::{Answer, Client};
+pub use points::Point;
+pub use rows::Rows;
 pub use world::{Api, Worker, World};
 
 use std::future::Future;

@@ -4,10 +4,12 @@ use crate::client::Client;
 use crate::database::Database;
 use crate::eventually;
 use sandbox::acquirer::{Acquirer, Settings};
-use shared::committer::Committer;
+use shared::committer::{Committer, Verdict, Write};
 use shared::config::{self, Config};
 use shared::merchant;
+use shared::payment::accept::Accept;
 use shared::payment::life::Status;
+use shared::payment::request::Request;
 use shared::payment::{Payment, PaymentKey, read};
 use shared::queue::wake::{JOBS, Notifier, PAYMENTS, Wake};
 use shared::telemetry::Metrics;
@@ -81,6 +83,48 @@ impl World {
     #[must_use]
     pub const fn key(&self, payment_id: Uuid) -> PaymentKey {
         PaymentKey { merchant_id: self.merchant_id, payment_id }
+    }
+
+    /// The request of `order-N` under `key-N`, as an api instance hands it to the committer; the same that
+    /// [`crate::client::body`] asks for.
+    #[must_use]
+    pub fn request(&self, n: usize, method: &str) -> Accept {
+        Accept {
+            merchant_id: self.merchant_id,
+            payment_id: Uuid::now_v7(),
+            idempotency_key: format!("key-{n}"),
+            request: Request {
+                payment_intent_id: format!("order-{n}"),
+                amount_minor: 1999,
+                currency: "EUR".to_owned(),
+                payment_method_id: method.to_owned(),
+                acquirer: None,
+            },
+            acquirer: self.config.default_acquirer.clone(),
+            metadata: None,
+            traceparent: None,
+        }
+    }
+
+    /// Accepts the requests 1 to `count` at once. No worker hears of it before its next look at the table.
+    pub async fn accepted(&self, count: usize, method: &str) -> Vec<Uuid> {
+        let Process { committer, .. } = Process::start(&self.database.url);
+        let mut accepting = tokio::task::JoinSet::new();
+        let mut ids = Vec::with_capacity(count);
+        for n in 1..=count {
+            let (committer, request) = (committer.clone(), self.request(n, method));
+            ids.push(request.payment_id);
+            accepting.spawn(async move { committer.write(Write::Accept(request)).await });
+        }
+        for verdict in accepting.join_all().await {
+            assert!(matches!(verdict, Ok(Verdict::Applied(_))), "not accepted: {verdict:?}");
+        }
+        ids
+    }
+
+    /// Accepts the one request of most tests: `order-1` under `key-1`.
+    pub async fn accepted_one(&self, method: &str) -> Uuid {
+        self.accepted(1, method).await.remove(0)
     }
 
     /// Starts an api instance.
@@ -219,7 +263,8 @@ impl Worker {
         let (metrics, running) = {
             let _inside = runtime.enter();
             let Process { pool, committer, notifier, metrics } = Process::start(&url);
-            let wake = Wake::start(url, JOBS, metrics.clone());
+            let listen_url = config.listen_url.as_ref().map_or(url, |listen_url| listen_url.0.clone());
+            let wake = Wake::start(listen_url, JOBS, metrics.clone());
             let name = worker::context::incarnation();
             let services =
                 worker::Services { pool, committer, notifier, metrics: metrics.clone(), config, name, faults };

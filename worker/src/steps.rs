@@ -69,13 +69,13 @@ async fn payment(context: &Context, claim: Claim) {
     context.metrics.step(step, came, began.elapsed());
 }
 
-/// Sends the charge once, or refuses to: just before, the lease must outlive the call.
+/// Calls the acquirer, or refuses to (`None`): at the last moment before it, the lease must outlive the call.
 async fn send(context: &Context, claim: &Claim, call: Call) -> Option<Ended> {
     let acquirer = context.acquirers.get(&claim.payment.acquirer)?;
+    context.faults.point("before a call").await;
     if Instant::now() + acquirer.call_budget() >= claim.lease_until {
         return None;
     }
-    context.faults.point("before a call").await;
     let answer = match call.kind {
         Kind::Charge => acquirer.charge(&claim.payment, call.request_id, call.sent_before, call.deadline).await,
         Kind::Lookup => acquirer.lookup(&claim.payment, call.request_id, call.deadline).await,
@@ -100,13 +100,19 @@ struct Call {
     deadline: Instant,
 }
 
-/// Records `ended` and writes down one more charge call. Only when that is committed, under a claim
-/// that still holds, may the call be sent.
-async fn begin_charge(context: &Context, claim: &Claim, ended: Ended, deadline: Instant) -> Option<Call> {
+/// Records `ended`, writes down one more charge call, and sends it: only when the row is committed, under
+/// a claim that still holds. `None`: the claim was lost, before the commit or right after it.
+async fn send_once_more(context: &Context, claim: &Claim, ended: Ended, deadline: Instant) -> Option<Ended> {
     let request_id = Uuid::new_v4();
     let begin = Begin { fence: claim.fence(), ended, request_id, kind: Kind::Charge };
-    let written = context.write(Write::Begin(begin), claim.lease_until).await;
-    (written == Written::Applied).then_some(Call { kind: Kind::Charge, request_id, sent_before: true, deadline })
+    if context.write(Write::Begin(begin), claim.lease_until).await != Written::Applied {
+        return None;
+    }
+    let sent = send(context, claim, Call { kind: Kind::Charge, request_id, sent_before: true, deadline }).await;
+    if sent.is_none() {
+        context.metrics.stale();
+    }
+    sent
 }
 
 /// The charge's answer is here: final outcomes are recorded and settled, anything else rests until it

@@ -70,7 +70,7 @@ pub(crate) async fn begin(conn: &mut PgConnection, begins: &[&Begin]) -> sqlx::R
                                                           THEN COALESCE(p.first_call_at, now()) ELSE p.first_call_at END
                FROM input i
                WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id
-                 AND p.attempt = i.attempt AND p.status = i.status
+                 AND p.attempt = i.attempt AND p.status = i.status AND p.lease_until IS NOT NULL
                RETURNING i.*),
            ended AS (
                UPDATE provider_calls c SET finished_at = now(), http_status = h.http_status, outcome = h.outcome,

@@ -173,11 +173,13 @@ pub(crate) async fn give_back(conn: &mut PgConnection, given: &[&GiveBack]) -> s
                UPDATE payments p SET lease_until = NULL,
                       first_call_at = CASE WHEN i.untouched THEN NULL ELSE p.first_call_at END
                FROM input i
-               WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id AND p.attempt = i.attempt AND p.final_at IS NULL
+               WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id AND p.attempt = i.attempt
+                 AND p.lease_until IS NOT NULL
                RETURNING i.*),
            call AS (
                UPDATE provider_calls c SET finished_at = now(), outcome = 'NOT_SENT' FROM free f
-               WHERE c.merchant_id = f.merchant_id AND c.payment_id = f.payment_id AND c.request_id = f.request_id),
+               WHERE c.merchant_id = f.merchant_id AND c.payment_id = f.payment_id AND c.request_id = f.request_id
+                 AND c.outcome IS NULL),
            job AS (
                UPDATE jobs j SET run_at = now() + make_interval(secs => f.rest_s), deliveries = GREATEST(j.deliveries - 1, 0), claimed_by = NULL FROM free f
                WHERE j.merchant_id = f.merchant_id AND j.step = f.step AND j.subject_id = f.payment_id AND j.sink = '')

@@ -27,7 +27,9 @@ pub struct PaymentKey {
     pub payment_id: Uuid,
 }
 
-/// What a writer must prove: the payment is still in the state it saw, and nobody claimed it since.
+/// What a writer must prove: the payment is still in the state it saw, nobody claimed it since, and the
+/// claim still holds it (a write that ends the claim clears the lease, so that the same claim, executed once
+/// more, writes nothing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The payment.

@@ -36,7 +36,7 @@ pub(crate) async fn finals(conn: &mut PgConnection, rows: &[&Final]) -> sqlx::Re
                                      request_id, http_status, outcome, transaction_id, code, message, step, ord)),
            held AS (
                SELECT i.* FROM input i JOIN payments p ON p.merchant_id = i.merchant_id AND p.id = i.payment_id
-               WHERE p.attempt = i.attempt AND p.status = i.status
+               WHERE p.attempt = i.attempt AND p.status = i.status AND p.lease_until IS NOT NULL
                ORDER BY i.merchant_id, i.payment_id
                FOR NO KEY UPDATE OF p),
            ended AS (
@@ -135,7 +135,7 @@ pub(crate) async fn opens(conn: &mut PgConnection, rows: &[&Open]) -> sqlx::Resu
                                      THEN now() ELSE p.updated_at END
                FROM input i
                WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id
-                 AND p.attempt = i.attempt AND p.status = i.from_status
+                 AND p.attempt = i.attempt AND p.status = i.from_status AND p.lease_until IS NOT NULL
                RETURNING i.*, p.version, p.idempotency_key),
            key AS (
                UPDATE idempotency_keys k SET state = 'AWAITING_RESULT' FROM held h

@@ -162,6 +162,7 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
                FROM input i
                WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id
                  AND p.attempt = i.attempt AND p.status = i.from_status AND p.version = i.version
+                 AND p.lease_until IS NOT NULL
                RETURNING i.*, p.payment_intent_id, p.idempotency_key, p.traceparent),
            ended AS (
                UPDATE provider_calls c SET finished_at = now(), http_status = f.http_status, outcome = f.outcome,

@@ -1,6 +1,6 @@
 //! charge: send the payment to the acquirer, once.
 
-use super::{Call, Came, begin_charge, conclude, give_back, lookup, send};
+use super::{Call, Came, conclude, give_back, lookup, send, send_once_more};
 use crate::Context;
 use rand::RngExt;
 use shared::acquirer::Keys;
@@ -35,23 +35,23 @@ pub(super) async fn first_send(context: &Context, claim: &Claim) -> Came {
     }
     let deadline = Instant::now() + acquirer.deadline();
     let call = Call { kind: Kind::Charge, request_id: claim.request_id, sent_before: false, deadline };
-    let Some(ended) = send_twice_at_most(context, claim, call).await else { return "stale" };
+    // Held up since the claim for so long that the call was not made: nothing ever left.
+    let Some(ended) = send(context, claim, call).await else { return give_back(context, claim, Duration::ZERO).await };
+    let Some(ended) = resend_once(context, claim, ended, deadline).await else { return "stale" };
     conclude(context, claim, ended, Duration::from_millis(context.config.worker.grace_ms)).await
 }
 
-/// Sends, and when the road was cut sends once more with the same key, where the contract protects
-/// that and the clock allows it. `None`: the claim was lost before the second send.
-async fn send_twice_at_most(context: &Context, claim: &Claim, first: Call) -> Option<Ended> {
-    let ended = send(context, claim, first).await?;
+/// Where the road was cut, sends once more with the same key, if the contract protects that and the clock
+/// allows it; else the first answer stands. `None`: the claim was lost before the second send.
+async fn resend_once(context: &Context, claim: &Claim, ended: Ended, deadline: Instant) -> Option<Ended> {
     let acquirer = context.acquirers.get(&claim.payment.acquirer)?;
     let contract = acquirer.contract();
     let protected = contract.keys == Keys::Honoured && contract.window.is_some();
     let rest = Duration::from_millis(rand::rng().random_range(SHORTEST_REST_MS..=RESEND_REST_MS));
-    let fits = Instant::now() + rest + acquirer.call_budget() <= first.deadline;
+    let fits = Instant::now() + rest + acquirer.call_budget() <= deadline;
     if ended.answer.was_heard() || !protected || !fits {
         return Some(ended);
     }
     sleep(rest).await;
-    let second = begin_charge(context, claim, ended, first.deadline).await?;
-    send(context, claim, second).await
+    send_once_more(context, claim, ended, deadline).await
 }

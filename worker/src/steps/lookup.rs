@@ -1,7 +1,7 @@
 //! lookup: ask the acquirer what became of a charge, and act on what is proven.
 
 use super::charge::first_send;
-use super::{Call, Came, begin_charge, conclude, finish, give_back, review, send, wait};
+use super::{Call, Came, conclude, finish, give_back, review, send, send_once_more, wait};
 use crate::Context;
 use crate::context::jittered;
 use shared::payment::call::{self, Ended, Kind};
@@ -59,8 +59,7 @@ async fn decide(context: &Context, claim: &Claim, ended: Ended, history: History
 }
 
 async fn send_again(context: &Context, claim: &Claim, ended: Ended, deadline: Instant) -> Came {
-    let Some(again) = begin_charge(context, claim, ended, deadline).await else { return "stale" };
-    let Some(ended) = send(context, claim, again).await else { return "lease_too_short" };
+    let Some(ended) = send_once_more(context, claim, ended, deadline).await else { return "stale" };
     conclude(context, claim, ended, rest(context, claim)).await
 }
 
