@@ -6,7 +6,7 @@ use sandbox::postgres::{Options, Postgres};
 use shared::db;
 use sqlx::PgPool;
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use testcontainers::core::{IntoContainerPort, WaitFor};
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, GenericImage, ImageExt};
@@ -27,7 +27,7 @@ struct Server {
 #[expect(dead_code, reason = "kept alive, never read")]
 enum Keep {
     Given,
-    Container(Box<ContainerAsync<GenericImage>>, ChildStdin),
+    Container(Box<ContainerAsync<GenericImage>>, Child),
     Embedded(Box<Postgres>),
 }
 
@@ -118,12 +118,11 @@ async fn container() -> Option<(String, Keep)> {
 
 /// Statics are never dropped: a shell waits for the end of a pipe that this process holds, and then
 /// removes the container. In a process group of its own, so that Ctrl-C does not end it first.
-fn remove_at_exit(container: &str) -> ChildStdin {
-    let mut shell = Command::new("sh")
+fn remove_at_exit(container: &str) -> Child {
+    Command::new("sh")
         .args(["-c", "read -r _; docker rm --force --volumes \"$0\" >/dev/null 2>&1", container])
         .stdin(Stdio::piped())
         .process_group(0)
         .spawn()
-        .expect("a shell");
-    shell.stdin.take().expect("a pipe")
+        .expect("a shell")
 }
