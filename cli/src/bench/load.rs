@@ -52,7 +52,7 @@ impl Progress {
 #[derive(Clone)]
 pub(super) struct Load {
     http: reqwest::Client,
-    url: String,
+    api_url: String,
     api_key: String,
     concurrency: usize,
 }
@@ -61,8 +61,8 @@ impl Load {
     pub(super) fn new(target: &Target, concurrency: usize) -> Result<Self, LoadError> {
         worker::acquirer::install_tls();
         let http = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
-        let url = format!("{}/v1/payments", target.api_url);
-        Ok(Self { http, url, api_key: target.api_key.clone(), concurrency })
+        let (api_url, api_key) = (target.api_url.clone(), target.api_key.clone());
+        Ok(Self { http, api_url, api_key, concurrency })
     }
 
     /// Posts `count` payments, `concurrency` at once.
@@ -73,7 +73,7 @@ impl Load {
             let (load, next, bar) = (self.clone(), next.clone(), progress.0.clone());
             clients.spawn(async move {
                 while next.fetch_add(1, Ordering::Relaxed) < count {
-                    load.one(None).await?;
+                    load.one().await?;
                     bar.inc(1);
                 }
                 Ok::<_, LoadError>(())
@@ -85,8 +85,8 @@ impl Load {
         Ok(())
     }
 
-    /// Posts `count` payments at a steady rate, whatever the answers take; every other one waits for
-    /// PAID. Returns how long acceptance and payment took.
+    /// Posts `count` payments at a steady rate, whatever the answers take, and follows each to PAID.
+    /// Returns how long it took to be accepted, and from there until the client heard that it is PAID.
     pub(super) async fn trickle(
         &self,
         rate: u32,
@@ -95,24 +95,28 @@ impl Load {
     ) -> Result<(Millis, Millis), LoadError> {
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate.max(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        let mut requests = JoinSet::new();
-        for index in 0..count {
+        let mut payments = JoinSet::new();
+        for _ in 0..count {
             ticks.tick().await;
             let load = self.clone();
-            let waits = index % 2 == 1;
-            requests.spawn(async move { Ok::<_, LoadError>((waits, load.one(waits.then_some("wait=8")).await?)) });
+            payments.spawn(async move {
+                let (accepted, location) = load.one().await?;
+                Ok::<_, LoadError>((accepted, load.until_paid(&location).await?))
+            });
         }
         let (mut accepted, mut paid) = (histogram(), histogram());
-        while let Some(request) = requests.join_next().await {
-            let (waited, took) = request.expect("a request of the bench does not panic")?;
-            let histogram = if waited { &mut paid } else { &mut accepted };
-            histogram.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        let micros = |took: Duration| u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        while let Some(payment) = payments.join_next().await {
+            let (accepting, paying) = payment.expect("a payment of the bench does not panic")?;
+            accepted.saturating_record(micros(accepting));
+            paid.saturating_record(micros(paying));
             progress.one_more();
         }
         Ok((Millis::of(&accepted), Millis::of(&paid)))
     }
 
-    async fn one(&self, prefer: Option<&str>) -> Result<Duration, LoadError> {
+    /// Posts one payment. Returns how long its acceptance took, and where it is.
+    async fn one(&self) -> Result<(Duration, String), LoadError> {
         let id = Uuid::new_v4();
         let body = json!({
             "payment_intent_id": format!("bench-{}", id.simple()),
@@ -120,18 +124,28 @@ impl Load {
             "currency": "EUR",
             "payment_method_id": "pm_ok",
         });
-        let mut request =
-            self.http.post(&self.url).bearer_auth(&self.api_key).header("Idempotency-Key", id.to_string()).json(&body);
-        if let Some(prefer) = prefer {
-            request = request.header("Prefer", prefer);
-        }
+        let post = self.http.post(format!("{}/v1/payments", self.api_url)).bearer_auth(&self.api_key);
         let began = Instant::now();
-        let answer = request.send().await?;
+        let answer = post.header("Idempotency-Key", id.to_string()).json(&body).send().await?;
+        let status = answer.status().as_u16();
+        let location = answer.headers().get("Location").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = answer.text().await?;
+        let took = began.elapsed();
+        match location {
+            Some(location) if status == 202 => Ok((took, location)),
+            _ => Err(LoadError::Refused { status, body }),
+        }
+    }
+
+    /// Follows a payment that was just accepted until it is PAID.
+    async fn until_paid(&self, location: &str) -> Result<Duration, LoadError> {
+        let began = Instant::now();
+        let get = self.http.get(format!("{}{location}", self.api_url)).bearer_auth(&self.api_key);
+        let answer = get.header("If-None-Match", "\"1\"").header("Prefer", "wait=8").send().await?;
         let status = answer.status().as_u16();
         let body = answer.text().await?;
         let took = began.elapsed();
-        let expected = if prefer.is_some() { 201 } else { 202 };
-        if status == expected { Ok(took) } else { Err(LoadError::Refused { status, body }) }
+        if body.contains("\"status\":\"PAID\"") { Ok(took) } else { Err(LoadError::Refused { status, body }) }
     }
 }
 

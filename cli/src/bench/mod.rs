@@ -111,8 +111,7 @@ async fn sustained(
     Ok(rate(args.payments, began.elapsed()))
 }
 
-/// A steady trickle: how long one payment takes when nothing else is in its way. Every other request
-/// only asks to be accepted; the rest wait for PAID.
+/// A steady trickle: how long one payment takes when nothing else is in its way.
 async fn steady(
     args: &Args,
     load: &Load,

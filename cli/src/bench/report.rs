@@ -69,7 +69,7 @@ impl fmt::Display for Report {
         writeln!(f, "commits per payment      {:.2}", self.commits_per_payment)?;
         writeln!(f, "WAL per payment          {:.0} bytes", self.wal_bytes_per_payment)?;
         writeln!(f, "POST to accepted         {}", millis(self.accept_ms))?;
-        writeln!(f, "POST to PAID             {}", millis(self.paid_ms))?;
+        writeln!(f, "accepted to PAID         {}", millis(self.paid_ms))?;
         if let Some(mb) = self.resident_mb {
             writeln!(f, "resident memory          {mb:.0} MB (api, worker, acquirer and bench in one process)")?;
         }

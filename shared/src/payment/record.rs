@@ -148,7 +148,8 @@ pub(crate) async fn opens(conn: &mut PgConnection, rows: &[&Open]) -> sqlx::Resu
                WHERE c.merchant_id = h.merchant_id AND c.payment_id = h.payment_id AND c.request_id = h.request_id),
            history AS (
                INSERT INTO payment_history (merchant_id, payment_id, version, from_status, to_status, attempt, actor, reason)
-               SELECT merchant_id, payment_id, version, from_status, 'UNKNOWN', attempt, actor, COALESCE(reason, code, outcome)
+               SELECT merchant_id, payment_id, version, from_status, 'UNKNOWN', attempt, actor,
+                      COALESCE(reason, code, outcome, 'no_outcome_on_record')
                FROM held
                -- One line per visible change, none for a lookup that taught nothing.
                ON CONFLICT DO NOTHING),

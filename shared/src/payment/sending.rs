@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 pub struct History {
     /// When the acquirer may first have received it. `None`: nothing ever left.
     pub first_call_at: Option<OffsetDateTime>,
-    /// When the acquirer may last have received it.
+    /// When the acquirer may last have received it; `None` also when that is no longer on record.
     pub last_call_at: Option<OffsetDateTime>,
     /// What the lookup of this very claim found; `None` before it was asked.
     pub looked_up: Option<Outcome>,
@@ -33,9 +33,11 @@ pub enum MaySend {
 /// Decides whether a charge may be sent at `now` (the database's clock).
 #[must_use]
 pub fn may_send(contract: &Contract, history: History, now: OffsetDateTime) -> MaySend {
-    let (Some(first), Some(last)) = (history.first_call_at, history.last_call_at) else {
+    let Some(first) = history.first_call_at else {
         return MaySend::Send;
     };
+    // A call that is no longer on record left all the same.
+    let last = history.last_call_at.unwrap_or(first);
     let window_open = contract.window.is_some_and(|window| now < first + window);
     let keep_asking = |reason| match now < first + contract.give_up_after {
         true => MaySend::Wait,
