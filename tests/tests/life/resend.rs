@@ -106,7 +106,8 @@ async fn unprotected(change: impl FnOnce(&mut shared::config::Acquirer)) -> Worl
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_keys_what_was_booked_is_found_by_reference_and_never_sent_again() {
-    let methods = ["pm_timeout_after_charge", "pm_reset", "pm_500_after_charge", "pm_truncated", "pm_not_found_then_ok"];
+    let methods =
+        ["pm_timeout_after_charge", "pm_reset", "pm_500_after_charge", "pm_truncated", "pm_not_found_then_ok"];
     at_once(methods.map(|method| async move {
         let mut world = unprotected(|acquirer| acquirer.keys = Keys::None).await;
         // Long enough for the look-ups that find nothing yet.
