@@ -46,19 +46,9 @@ impl Database {
     /// Makes a database on the shared server.
     pub async fn new() -> Self {
         let server = SERVER.get_or_init(Server::start).await;
-        Self::copied_from(server, &server.template).await
-    }
-
-    /// Makes an empty database on the shared server, for a test that migrates it in its own way.
-    pub async fn empty() -> Self {
-        let server = SERVER.get_or_init(Server::start).await;
-        Self::copied_from(server, "template1").await
-    }
-
-    async fn copied_from(server: &Server, template: &str) -> Self {
         let name = format!("test_{}", Uuid::new_v4().simple());
         let admin = db::pool(&format!("{}postgres", server.url), 1, "tests").expect("a URL");
-        let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
+        let create = format!("CREATE DATABASE {name} TEMPLATE {}", server.template);
         // Two copies of one template at once are refused: take turns.
         sqlx::query("SELECT pg_advisory_lock(42)").execute(&admin).await.expect("a lock");
         sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&admin).await.expect("a database");

@@ -1,6 +1,6 @@
 //! Doubt that no machine can end goes to a person.
 
-use crate::{a_day_later, at_once, left_in_doubt, profile, repeating, until_in_review};
+use crate::{a_day_later, left_in_doubt, repeating, until_in_review};
 use shared::payment::life::Status;
 use shared::review::Reason;
 use tests::World;
@@ -50,7 +50,7 @@ async fn look_ups_that_hear_nothing_are_not_charged_to_the_budget() {
     world.config.steps.lookup.backoff_ms = vec![20];
     let payment_id = world.accepted_one("pm_500_after_charge").await;
     left_in_doubt(&world, payment_id).await;
-    let base_url = std::mem::replace(&mut profile(&mut world).base_url, "http://127.0.0.1:9".to_owned());
+    let unreachable = std::mem::replace(&mut crate::profile(&mut world).base_url, "http://127.0.0.1:9".to_owned());
     let worker = world.worker();
     let lookups = "SELECT count(*) FROM provider_calls WHERE kind = 'lookup' AND outcome = 'UNKNOWN'";
     tests::eventually("it was asked for more often than the budget allows", || async {
@@ -59,7 +59,7 @@ async fn look_ups_that_hear_nothing_are_not_charged_to_the_budget() {
     .await;
     worker.stop().await;
     assert!(!world.payment(payment_id).await.in_review, "an acquirer that is away decides nothing");
-    profile(&mut world).base_url = base_url;
+    crate::profile(&mut world).base_url = unreachable;
     let _worker = world.worker();
     world.until(payment_id, Status::Paid).await;
 }
@@ -71,15 +71,14 @@ async fn a_budget_of_look_ups_that_is_spent_goes_to_a_person() {
         ("pm_new_status", Reason::UnknownPastWindow),
         ("pm_timeout_before_charge", Reason::NotFoundInconclusive),
     ];
-    at_once(cases.map(|(method, reason)| async move {
+    for (method, reason) in cases {
         let mut world = World::with(repeating()).await;
         world.config.steps.lookup.deliveries = 3;
         world.config.steps.lookup.backoff_ms = vec![20];
-        profile(&mut world).absence_final_after_ms = 3_600_000;
+        crate::profile(&mut world).absence_final_after_ms = 3_600_000;
         let payment_id = world.accepted_one(method).await;
         let _worker = world.worker();
         assert_eq!(until_in_review(&world, payment_id).await, reason, "{method}");
         assert_eq!(world.acquirer.ledger().calls.lookups, 3, "{method}");
-    }))
-    .await;
+    }
 }

@@ -5,7 +5,6 @@ mod crashes;
 mod doubt;
 mod incident;
 mod late;
-mod lost_answers;
 mod missing_profile;
 mod outcomes;
 mod recovery;
@@ -20,10 +19,8 @@ use shared::acquirer::provider_key;
 use shared::config::Acquirer;
 use shared::payment::life::Status;
 use shared::review::Reason;
-use std::future::Future;
 use tests::world::short_times;
 use tests::{World, eventually};
-use tokio::task::JoinSet;
 use uuid::Uuid;
 
 /// A world in which a lease is over after 1.3 s, for tests that wait for that.
@@ -31,14 +28,8 @@ async fn quick_world(settings: Settings) -> World {
     let mut world = World::with(settings).await;
     let acquirer = profile(&mut world);
     (acquirer.connect_ms, acquirer.read_ms, acquirer.deadline_ms) = (100, 200, 1_000);
-    acquirer.absence_final_after_ms = 150;
     world.config.worker.lease_ms = 1_300;
     world
-}
-
-/// Runs all at once, each in a world of its own; what one panics with fails the test.
-async fn at_once<F: Future<Output = ()> + Send + 'static>(cases: impl IntoIterator<Item = F>) {
-    cases.into_iter().collect::<JoinSet<()>>().join_all().await;
 }
 
 /// The profile of the world's acquirer.

@@ -2,7 +2,7 @@
 //! first.
 
 use crate::scripted::{Say, Scripted};
-use crate::{assert_final_rows, at_once, left_in_doubt, profile, repeating, until_in_review};
+use crate::{assert_final_rows, left_in_doubt, profile, repeating, until_in_review};
 use sandbox::acquirer::Settings;
 use shared::acquirer::{Keys, Lookup, provider_key};
 use shared::payment::life::Status;
@@ -56,15 +56,14 @@ async fn a_charge_that_was_never_absent_is_resent_much_later_with_the_same_key_a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_of_the_resend_proves_nothing_about_the_first_send() {
-    at_once([400, 401, 402, 403, 422].map(|status| async move {
+    for status in [400, 401, 402, 403, 422] {
         let refusal = Say::Plain(status, r#"{"error":"refused","message":"this request only"}"#);
         let acquirer = Scripted::start(&[Say::Nothing, refusal], &[FOUND]).await;
         let world = acquirer.world().await;
         paid(&acquirer, &world).await;
         let resent = format!("charge UNKNOWN {status}");
         assert_eq!(calls(&world).await, ["charge UNKNOWN", &resent, "lookup SUCCESS 200"]);
-    }))
-    .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,8 +81,8 @@ async fn a_refusal_after_proven_absence_proves_nothing_either() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_send_that_is_refused_is_final() {
-    let refusals = [(402, Status::Declined), (400, Status::Failed), (401, Status::Failed), (422, Status::Failed)];
-    at_once(refusals.map(|(status, end)| async move {
+    for (status, end) in [(402, Status::Declined), (400, Status::Failed), (401, Status::Failed), (422, Status::Failed)]
+    {
         let acquirer = Scripted::start(&[Say::Plain(status, r#"{"error":"refused"}"#)], &[FOUND]).await;
         let world = acquirer.world().await;
         let payment_id = world.accepted_one("pm_ok").await;
@@ -92,8 +91,7 @@ async fn a_first_send_that_is_refused_is_final() {
         worker.stop().await;
         assert_eq!(payment.decline_code.or(payment.failure_code).as_deref(), Some("refused"), "{status}");
         assert_eq!(calls(&world).await.len(), 1);
-    }))
-    .await;
+    }
 }
 
 /// A contract that does not protect a second send, and an acquirer that charges for every POST.
@@ -106,9 +104,8 @@ async fn unprotected(change: impl FnOnce(&mut shared::config::Acquirer)) -> Worl
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_keys_what_was_booked_is_found_by_reference_and_never_sent_again() {
-    let methods =
-        ["pm_timeout_after_charge", "pm_reset", "pm_500_after_charge", "pm_truncated", "pm_not_found_then_ok"];
-    at_once(methods.map(|method| async move {
+    for method in ["pm_timeout_after_charge", "pm_reset", "pm_500_after_charge", "pm_truncated", "pm_not_found_then_ok"]
+    {
         let mut world = unprotected(|acquirer| acquirer.keys = Keys::None).await;
         // Long enough for the look-ups that find nothing yet.
         profile(&mut world).absence_final_after_ms = 5_000;
@@ -118,20 +115,18 @@ async fn without_keys_what_was_booked_is_found_by_reference_and_never_sent_again
         world.until_idle().await;
         let books = world.acquirer.ledger();
         assert_eq!((books.calls.posts, books.charges), (1, 1), "{method}");
-    }))
-    .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_keys_what_is_not_found_goes_to_a_person_and_is_never_sent_again() {
-    at_once(["pm_timeout_before_charge", "pm_503", "pm_429", "pm_redirect"].map(|method| async move {
+    for method in ["pm_timeout_before_charge", "pm_503", "pm_429", "pm_redirect"] {
         let world = unprotected(|acquirer| acquirer.keys = Keys::None).await;
         let payment_id = world.accepted_one(method).await;
         let _worker = world.worker();
         assert_eq!(until_in_review(&world, payment_id).await, Reason::NotFoundInconclusive, "{method}");
         assert_eq!(world.acquirer.ledger().calls.posts, 1, "{method}");
-    }))
-    .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,15 +150,4 @@ async fn absence_proves_nothing_before_its_time() {
     let books = world.acquirer.ledger();
     assert_eq!((books.calls.posts, books.charges), (posts, 1), "no send after the look-ups that found nothing");
     assert!(books.calls.lookups >= 5, "{books:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_charge_that_is_no_longer_on_record_is_not_taken_for_one_that_never_left() {
-    let world = unprotected(|acquirer| acquirer.keys = Keys::None).await;
-    let payment_id = world.accepted_one("pm_timeout_before_charge").await;
-    left_in_doubt(&world, payment_id).await;
-    world.run("DELETE FROM provider_calls").await;
-    let _worker = world.worker();
-    assert_eq!(until_in_review(&world, payment_id).await, Reason::NotFoundInconclusive);
-    assert_eq!(world.acquirer.ledger().calls.posts, 1);
 }

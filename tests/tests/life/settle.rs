@@ -1,6 +1,6 @@
 //! Settle on its own: an outcome that could not be settled at first.
 
-use crate::{assert_ended_once, at_once};
+use crate::assert_ended_once;
 use shared::payment::life::Status;
 use tests::{World, eventually};
 use uuid::Uuid;
@@ -28,8 +28,7 @@ pub async fn on_record(world: &World, method: &str) -> Uuid {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_that_was_refused_is_settled_from_the_record_without_another_call() {
-    let ways = [("pm_ok", Status::Paid), ("pm_declined", Status::Declined), ("pm_rejected", Status::Failed)];
-    at_once(ways.map(|(method, end)| async move {
+    for (method, end) in [("pm_ok", Status::Paid), ("pm_declined", Status::Declined), ("pm_rejected", Status::Failed)] {
         let world = World::new().await;
         let payment_id = on_record(&world, method).await;
         let calls = world.acquirer.ledger().calls;
@@ -38,8 +37,7 @@ async fn an_outcome_that_was_refused_is_settled_from_the_record_without_another_
         assert_ended_once(&world, payment_id, end).await;
         worker.stop().await;
         assert_eq!(world.acquirer.ledger().calls, calls, "{method}: the record was enough");
-    }))
-    .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,22 +59,4 @@ async fn an_outcome_that_is_never_settled_goes_to_a_person_and_stays_on_record()
     let recorded = "SELECT count(*) FROM provider_calls WHERE outcome = 'SUCCESS' AND transaction_id IS NOT NULL";
     assert_eq!(world.count(recorded).await, 1, "what the acquirer said is not lost");
     assert_eq!(world.acquirer.ledger().calls.posts, 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_settle_job_without_an_outcome_on_record_asks_the_acquirer() {
-    for was_in_doubt in [false, true] {
-        let world = World::new().await;
-        let payment_id = on_record(&world, "pm_ok").await;
-        world.run("UPDATE provider_calls SET finished_at = NULL, outcome = NULL, transaction_id = NULL").await;
-        if was_in_doubt {
-            world.run("UPDATE payments SET status = 'UNKNOWN', unknown_at = now()").await;
-        }
-        let worker = world.worker();
-        world.until(payment_id, Status::Paid).await;
-        assert_ended_once(&world, payment_id, Status::Paid).await;
-        worker.stop().await;
-        let calls = world.acquirer.ledger().calls;
-        assert_eq!((calls.posts, calls.lookups), (1, 1));
-    }
 }

@@ -1,6 +1,6 @@
 //! A step that runs twice leaves the rows of one that ran once.
 
-use crate::{assert_ended_once, at_once, profile, repeating, settle};
+use crate::{assert_ended_once, profile, repeating, settle};
 use sandbox::acquirer::Settings;
 use shared::payment::life::Status;
 use shared::queue::{Claimed, Step};
@@ -132,13 +132,12 @@ const LIVES: [(Driven, Status); 9] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_is_executed_twice_leaves_the_rows_of_one() {
-    at_once(LIVES.map(|(life, end)| async move {
+    for (life, end) in LIVES {
         let ((_, _, once), (world, payment_id, twice)) =
             tokio::join!(life.driven(Run::Once), life.driven(Run::ClaimTwice));
         assert_eq!(once, twice, "{}", life.method);
         assert_ended_once(&world, payment_id, end).await;
-    }))
-    .await;
+    }
 }
 
 /// A job that comes again is another claim, so attempts and calls are counted on; nothing else differs.
@@ -148,13 +147,12 @@ fn but_for_the_claims(rows: Rows) -> Rows {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_delivered_twice_leaves_the_rows_of_one() {
-    at_once(LIVES.map(|(life, end)| async move {
+    for (life, end) in LIVES {
         let ((_, _, once), (world, payment_id, twice)) =
             tokio::join!(life.driven(Run::Once), life.driven(Run::JobTwice));
         assert_eq!(but_for_the_claims(once), but_for_the_claims(twice), "{}", life.method);
         assert_ended_once(&world, payment_id, end).await;
-    }))
-    .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
