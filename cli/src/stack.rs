@@ -17,7 +17,7 @@ use futures_util::future::{join_all, select_all};
 use part::Part;
 use sandbox::acquirer::{self, Acquirer};
 use sandbox::postgres::{self, Postgres};
-use shared::config::{Config, Secret};
+use shared::config::{Config, Kind, Secret};
 use shared::telemetry::Metrics;
 use sqlx::PgPool;
 use std::net::SocketAddr;
@@ -227,6 +227,7 @@ async fn start_acquirer(
 ) -> Result<Acquirer, Failure> {
     let acquirer = listen::acquirer(listen, settings, "--acquirer-listen").await?;
     for profile in config.acquirers.values_mut() {
+        profile.kind = Kind::Http;
         profile.base_url = listen::url(acquirer.addr());
         profile.credential = None;
     }

@@ -3,9 +3,11 @@
 //!
 //! All times are in milliseconds (`_ms`), seconds (`_s`) or hours (`_h`), as their names say.
 
+mod acquirer;
 mod layers;
 
-use crate::acquirer::{Contract, Keys, Lookup};
+pub use acquirer::{Acquirer, Kind, RESEND_REST_MS};
+
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
@@ -38,6 +40,8 @@ pub struct Config {
     pub client_retry_window_h: u64,
     /// The profile that takes payments which name none.
     pub default_acquirer: String,
+    /// A contract that was last verified longer ago than this is warned of.
+    pub contract_max_age_days: u16,
     /// The acquirers, by name.
     pub acquirers: BTreeMap<String, Acquirer>,
     /// Where events go beside the feed: `log`.
@@ -123,121 +127,6 @@ pub struct Steps {
     pub publish: Step,
 }
 
-/// One acquirer: where it is, what it promises, how long we wait.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Acquirer {
-    /// The contract's wire form; `http` is the plain one.
-    pub kind: Kind,
-    /// Where it is, without a trailing slash.
-    pub base_url: String,
-    /// Sent as `Authorization: Bearer …` when set.
-    #[serde(default)]
-    pub credential: Option<Secret>,
-    /// Whether it recognises a repeat by our key.
-    #[serde(default = "honoured")]
-    pub keys: Keys,
-    /// How long it remembers a key; absent: unknown, and nothing is ever resent.
-    #[serde(default)]
-    pub ttl_h: Option<u64>,
-    /// Taken off the ttl.
-    #[serde(default = "one")]
-    pub safety_margin_h: u64,
-    /// How a charge is found again.
-    #[serde(default = "by_key")]
-    pub lookup: Lookup,
-    /// For this long after a send, a lookup that finds nothing proves nothing.
-    #[serde(default = "a_minute")]
-    pub absence_final_after_ms: u64,
-    /// For this long after the first send we keep asking; no longer than the ttl less the margin.
-    #[serde(default = "twenty_three")]
-    pub give_up_after_h: u64,
-    /// To connect.
-    #[serde(default = "connect_ms")]
-    pub connect_ms: u64,
-    /// From the request sent to the whole answer read.
-    #[serde(default = "read_ms")]
-    pub read_ms: u64,
-    /// The clock over everything that one claim does with the acquirer.
-    #[serde(default = "deadline_ms")]
-    pub deadline_ms: u64,
-}
-
-const fn honoured() -> Keys {
-    Keys::Honoured
-}
-const fn by_key() -> Lookup {
-    Lookup::ByKey
-}
-const fn one() -> u64 {
-    1
-}
-const fn twenty_three() -> u64 {
-    23
-}
-const fn a_minute() -> u64 {
-    60_000
-}
-const fn connect_ms() -> u64 {
-    500
-}
-const fn read_ms() -> u64 {
-    3_000
-}
-const fn deadline_ms() -> u64 {
-    8_000
-}
-
-/// The contract's wire form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// `POST` and `GET {base_url}/charges`.
-    Http,
-}
-
-/// The longest rest before the one resend inside a charge.
-pub const RESEND_REST_MS: u64 = 400;
-
-impl Acquirer {
-    /// A profile with every default, at `base_url`.
-    #[must_use]
-    pub fn at(base_url: &str) -> Self {
-        Self {
-            kind: Kind::Http,
-            base_url: base_url.trim_end_matches('/').to_owned(),
-            credential: None,
-            keys: honoured(),
-            ttl_h: Some(24),
-            safety_margin_h: one(),
-            lookup: by_key(),
-            absence_final_after_ms: a_minute(),
-            give_up_after_h: twenty_three(),
-            connect_ms: connect_ms(),
-            read_ms: read_ms(),
-            deadline_ms: deadline_ms(),
-        }
-    }
-
-    /// What it promises.
-    #[must_use]
-    pub fn contract(&self) -> Contract {
-        let hours = |h: u64| Duration::from_secs(h * 3600);
-        Contract {
-            keys: self.keys,
-            window: self.ttl_h.map(|ttl| hours(ttl.saturating_sub(self.safety_margin_h))),
-            lookup: self.lookup,
-            absence_final_after: Duration::from_millis(self.absence_final_after_ms),
-            give_up_after: hours(self.give_up_after_h),
-        }
-    }
-
-    /// The longest that one claim can take by the sum of its parts.
-    const fn longest_ms(&self) -> u64 {
-        2 * (self.connect_ms + self.read_ms) + RESEND_REST_MS
-    }
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -251,6 +140,7 @@ impl Default for Config {
             key_retention_h: 7 * 24,
             client_retry_window_h: 24,
             default_acquirer: "default".to_owned(),
+            contract_max_age_days: 180,
             acquirers: BTreeMap::new(),
             sinks: vec!["log".to_owned()],
         }
@@ -296,6 +186,12 @@ impl Default for Steps {
 }
 
 impl Step {
+    /// How long the whole budget lasts by its rests alone, without jitter.
+    fn longest_ms(&self) -> u64 {
+        let rest = |deliveries| u64::try_from(self.backoff(deliveries).as_millis()).unwrap_or(u64::MAX);
+        (1..self.deliveries).map(rest).fold(0, u64::saturating_add)
+    }
+
     /// The rest after the `deliveries`-th delivery, without jitter.
     #[must_use]
     pub fn backoff(&self, deliveries: i32) -> Duration {
@@ -345,7 +241,10 @@ impl Config {
         if let Ok(url) = std::env::var("DATABASE_URL") {
             layers = layers.merge(Serialized::default("database_url", url));
         }
-        let (config, mut faults) = layers::read(&layers).map_err(Refused)?;
+        let (mut config, mut faults) = layers::read(&layers).map_err(Refused)?;
+        for (name, acquirer) in &mut config.acquirers {
+            acquirer.read_files(&format!("acquirers.{name}"), &mut faults);
+        }
         faults.extend(config.faults());
         if faults.is_empty() { Ok(config) } else { Err(Refused(faults)) }
     }
@@ -399,42 +298,9 @@ impl Config {
             need(!step.backoff_ms.is_empty(), format!("steps.{name}.backoff_ms is empty: give at least one rest"));
         }
         for (name, acquirer) in &self.acquirers {
-            self.check_acquirer(name, acquirer, &mut need);
+            acquirer.check(&format!("acquirers.{name}"), self, &mut need);
         }
         faults
-    }
-
-    fn check_acquirer(&self, name: &str, acquirer: &Acquirer, need: &mut impl FnMut(bool, String)) {
-        let at = format!("acquirers.{name}");
-        need(
-            acquirer.base_url.starts_with("http://") || acquirer.base_url.starts_with("https://"),
-            format!("{at}.base_url = {:?}: it begins with http:// or https://", acquirer.base_url),
-        );
-        need(
-            acquirer.longest_ms() <= acquirer.deadline_ms,
-            format!(
-                "{at}: two calls of connect_ms + read_ms and the resend's rest make {} ms, more than deadline_ms = {}",
-                acquirer.longest_ms(),
-                acquirer.deadline_ms
-            ),
-        );
-        need(
-            acquirer.deadline_ms < self.worker.lease_ms,
-            format!(
-                "{at}.deadline_ms = {} is not shorter than worker.lease_ms = {}: a call could outlive its claim",
-                acquirer.deadline_ms, self.worker.lease_ms
-            ),
-        );
-        if let Some(ttl) = acquirer.ttl_h {
-            let window = ttl.saturating_sub(acquirer.safety_margin_h);
-            need(
-                acquirer.give_up_after_h <= window,
-                format!(
-                    "{at}: give_up_after_h = {} is longer than ttl_h - safety_margin_h = {ttl} - {} = {window}: we would resend later than the acquirer remembers",
-                    acquirer.give_up_after_h, acquirer.safety_margin_h
-                ),
-            );
-        }
     }
 
     /// Where the database is.

@@ -139,3 +139,11 @@ pub fn is_outage(error: &sqlx::Error) -> bool {
         _ => false,
     }
 }
+
+/// The database's date.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn today(pool: &PgPool) -> sqlx::Result<time::Date> {
+    sqlx::query_scalar!(r#"SELECT current_date AS "today!""#).fetch_one(pool).await
+}

@@ -221,7 +221,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
     let rows = sqlx::query!(
         r#"WITH due AS (
                SELECT ctid AS row FROM jobs
-               WHERE (step || '/' || sink) COLLATE "C" = $1 AND run_at <= now()
+               WHERE (step || '/' || route) COLLATE "C" = $1 AND run_at <= now()
                ORDER BY run_at LIMIT $2
                FOR NO KEY UPDATE SKIP LOCKED),
            job AS (
@@ -249,7 +249,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
             traceparent: row.traceparent,
             occurred_at: row.occurred_at,
         },
-        sink: take.sink.to_owned(),
+        sink: take.route.to_owned(),
         deliveries: row.deliveries,
         lease_until: DbClock::new(row.now, taken).instant_after(take.lease),
     });
@@ -319,13 +319,13 @@ pub(crate) async fn mark(conn: &mut PgConnection, marks: &[&Mark]) -> sqlx::Resu
                RETURNING i.*),
            gone AS (
                DELETE FROM jobs j USING input m
-               WHERE j.merchant_id = m.merchant_id AND j.step = 'publish' AND j.subject_id = m.event_id AND j.sink = m.sink
+               WHERE j.merchant_id = m.merchant_id AND j.step = 'publish' AND j.subject_id = m.event_id AND j.route = m.sink
                  AND m.delay_s IS NULL),
            later AS (
                UPDATE jobs j SET run_at = now() + make_interval(secs => m.delay_s), claimed_by = NULL,
                       deliveries = j.deliveries - CASE WHEN m.error IS NULL THEN 1 ELSE 0 END
                FROM marked m
-               WHERE j.merchant_id = m.merchant_id AND j.step = 'publish' AND j.subject_id = m.event_id AND j.sink = m.sink
+               WHERE j.merchant_id = m.merchant_id AND j.step = 'publish' AND j.subject_id = m.event_id AND j.route = m.sink
                  AND m.delay_s IS NOT NULL AND j.deliveries = m.deliveries),
            review AS (
                INSERT INTO reviews (merchant_id, payment_id, event_id, sink, reason, detail)

@@ -27,6 +27,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::sync::watch;
 use tower_layer::Identity;
 use uuid::Uuid;
 use wake::Wake;
@@ -78,8 +79,14 @@ impl Step {
 pub struct Take<'a> {
     /// Jobs of this step,
     pub step: Step,
-    /// and for publish of this sink, '' else;
-    pub sink: &'a str,
+    /// on this route: the acquirer's for charge and lookup, the sink's for publish, '' for settle;
+    pub route: &'a str,
+    /// whose payments' keys are known there (see [`crate::config::Acquirer::key_scope`]);
+    pub key_scope: Option<&'a str>,
+    /// whose second claim announces a look-up, or, where nothing can be looked up, the same charge again;
+    pub asks: bool,
+    /// due for at least so long;
+    pub due_for: Duration,
     /// at most so many;
     pub limit: i64,
     /// for so long;
@@ -91,10 +98,10 @@ pub struct Take<'a> {
 }
 
 impl Take<'_> {
-    /// The lane as the index over due jobs spells it.
+    /// The lane's name.
     #[must_use]
     pub fn lane(&self) -> String {
-        format!("{}/{}", self.step.as_str(), self.sink)
+        lane_name(self.step, self.route)
     }
 }
 
@@ -129,13 +136,19 @@ impl Claimed {
     }
 }
 
-/// One step's (and for publish, one sink's) place in the queue.
+/// One step's place in the queue: of charge and lookup one acquirer's, of publish one sink's.
 #[derive(Clone, Debug)]
 pub struct Lane {
     /// The step.
     pub step: Step,
-    /// The sink of a publish lane, '' else.
-    pub sink: String,
+    /// The acquirer of a charge or lookup lane, the sink of a publish lane, '' for settle.
+    pub route: String,
+    /// The realm of the acquirer's keys.
+    pub key_scope: Option<String>,
+    /// Whether the acquirer can be asked what became of a charge.
+    pub asks: bool,
+    /// How much may be taken now; `None`: always as much as there is room for.
+    pub opening: Option<watch::Receiver<Opening>>,
     /// How many tasks run at once.
     pub concurrency: usize,
     /// How long a claim lasts.
@@ -144,6 +157,44 @@ pub struct Lane {
     pub budget: i32,
     /// The worker's name, unique per incarnation.
     pub worker: String,
+}
+
+/// How much a lane may take now. Whoever watches what is behind it decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// As much as there is room for.
+    Open,
+    /// At most so many at work at once.
+    AtMost(usize),
+    /// Nothing, but what has been due for so long.
+    ShutBut(Duration),
+    /// Nothing.
+    Shut,
+}
+
+/// A lane's name, as the index over due jobs spells it.
+fn lane_name(step: Step, route: &str) -> String {
+    format!("{}/{route}", step.as_str())
+}
+
+impl Lane {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        lane_name(self.step, &self.route)
+    }
+
+    /// How many jobs may be taken now while `running` are at work, and for how long they must have been due.
+    fn room(&self, running: usize) -> (usize, Duration) {
+        let opening = self.opening.as_ref().map_or(Opening::Open, |opening| *opening.borrow());
+        let (most, due_for) = match opening {
+            Opening::Open => (self.concurrency, Duration::ZERO),
+            Opening::AtMost(most) => (most.min(self.concurrency), Duration::ZERO),
+            Opening::ShutBut(due_for) => (self.concurrency, due_for),
+            Opening::Shut => (0, Duration::ZERO),
+        };
+        (most.saturating_sub(running).min(MOST_ROWS), due_for)
+    }
 }
 
 /// The apalis backend of one lane.
@@ -176,12 +227,15 @@ impl Queue {
         Self { lane, pool, committer, metrics, wake, ready: VecDeque::new(), doing: Doing::Nothing }
     }
 
-    fn fetch(&self, free: usize) -> BoxFuture<'static, sqlx::Result<Vec<Claimed>>> {
+    fn fetch(&self, free: usize, due_for: Duration) -> BoxFuture<'static, sqlx::Result<Vec<Claimed>>> {
         let (lane, pool) = (self.lane.clone(), self.pool.clone());
         async move {
             let take = Take {
                 step: lane.step,
-                sink: &lane.sink,
+                route: &lane.route,
+                key_scope: lane.key_scope.as_deref(),
+                asks: lane.asks,
+                due_for,
                 limit: i64::try_from(free).unwrap_or(i64::MAX),
                 lease: lane.lease,
                 budget: lane.budget,
@@ -261,12 +315,17 @@ impl Backend for Queue {
             match &mut self.doing {
                 Doing::Nothing => {
                     // Every running task may free a slot: apalis polls again when one ends.
-                    let free = self.lane.concurrency.saturating_sub(worker.task_count()).min(MOST_ROWS);
-                    if free == 0 {
+                    let running = worker.task_count();
+                    let (free, due_for) = self.lane.room(running);
+                    if free == 0 && running >= self.lane.concurrency {
                         return Poll::Pending;
                     }
                     self.wake.about_to_read();
-                    self.doing = Doing::Fetching(self.fetch(free), free);
+                    self.doing = match free {
+                        // Narrowed: nobody calls when it opens.
+                        0 => Doing::Resting(tokio::time::sleep(POLL).boxed()),
+                        _ => Doing::Fetching(self.fetch(free, due_for), free),
+                    };
                 }
                 Doing::Fetching(fetch, asked) => {
                     let asked = *asked;

@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use sqlx::PgPool;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
@@ -72,6 +73,9 @@ pub struct Metrics {
     commit_rows: Histogram,
     database_up: Gauge,
     listener_up: Family<Labels<1>, Gauge>,
+    circuits: Family<Labels<2>, Gauge>,
+    contracts: Family<Labels<1>, Gauge>,
+    unserved: Family<Labels<1>, Gauge>,
     gauges: gauges::Gauges,
 }
 
@@ -93,6 +97,8 @@ impl Default for Metrics {
         let (calls, requests) = (Counters::default(), Counters::default());
         let commit_rows = Histogram::new(buckets(1.0, 2.0, 9));
         let (database_up, listener_up) = (Gauge::default(), Family::default());
+        let (circuits, contracts, unserved) =
+            (Family::default(), Family::default(), Family::<Labels<1>, Gauge>::default());
         registry.register_with_unit(
             "payonce_reconciliation_lag",
             "From the lapse of a lease, or the outcome becoming unknown, to the final state",
@@ -130,6 +136,21 @@ impl Default for Metrics {
             "1 while the LISTEN connection of the channel lives",
             listener_up.clone(),
         );
+        registry.register(
+            "payonce_acquirer_circuit",
+            "1 for the state in which this process has the acquirer: closed (in use), open (away), half_open (tried)",
+            circuits.clone(),
+        );
+        registry.register(
+            "payonce_acquirer_contract_stale",
+            "1 when nobody has verified the acquirer's contract for longer than contract_max_age_days",
+            contracts.clone(),
+        );
+        registry.register(
+            "payonce_lanes_unserved",
+            "1 for each lane whose jobs wait for an acquirer or a sink that this worker does not know",
+            unserved.clone(),
+        );
         let gauges = gauges::Gauges::register(&mut registry);
         Self {
             registry,
@@ -144,6 +165,9 @@ impl Default for Metrics {
             commit_rows,
             database_up,
             listener_up,
+            circuits,
+            contracts,
+            unserved,
             gauges,
         }
     }
@@ -209,6 +233,28 @@ impl Metrics {
     /// Whether a LISTEN connection lives.
     pub fn listener_up(&self, channel: &'static str, up: bool) {
         self.listener_up.get_or_create(&Labels([("channel", channel.to_owned())])).set(i64::from(up));
+    }
+
+    /// In which state this process has an acquirer.
+    pub fn circuit(&self, acquirer: &str, state: &'static str) {
+        for word in ["closed", "open", "half_open"] {
+            let labels = Labels([("acquirer", acquirer.to_owned()), ("state", word.to_owned())]);
+            self.circuits.get_or_create(&labels).set(i64::from(word == state));
+        }
+        self.gauges.park(acquirer, state != "closed");
+    }
+
+    /// The lanes with jobs that this worker does not serve.
+    pub fn unserved(&self, lanes: &BTreeSet<String>) {
+        self.unserved.clear();
+        for lane in lanes {
+            self.unserved.get_or_create(&Labels([("lane", lane.clone())])).set(1);
+        }
+    }
+
+    /// Whether an acquirer's contract should be verified again.
+    pub fn contract_stale(&self, acquirer: &str, stale: bool) {
+        self.contracts.get_or_create(&Labels([("acquirer", acquirer.to_owned())])).set(i64::from(stale));
     }
 
     /// The Prometheus text, the database's gauges read anew. While the database is away their last

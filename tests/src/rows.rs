@@ -15,7 +15,7 @@ const TABLES: [(&str, &str); 8] = [
     ("events", "payment_id, occurred_at"),
     ("deliveries", "event_id, sink"),
     ("reviews", "payment_id, opened_at, reason"),
-    ("jobs", "subject_id, step, sink"),
+    ("jobs", "subject_id, step, route"),
     ("provider_calls", "payment_id, attempt, started_at, request_id"),
 ];
 

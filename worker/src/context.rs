@@ -1,6 +1,6 @@
 //! What every step needs.
 
-use crate::acquirer::{ClientError, HttpAcquirer};
+use crate::acquirer::{AcquirerClient, ClientError};
 use crate::faults::Faults;
 use crate::sinks::Sink;
 use rand::RngExt;
@@ -51,7 +51,7 @@ pub fn incarnation() -> String {
 pub struct Context {
     services: Services,
     /// The acquirers, by profile name.
-    pub acquirers: BTreeMap<String, HttpAcquirer>,
+    pub acquirers: BTreeMap<String, AcquirerClient>,
     /// The sinks, by name.
     pub sinks: BTreeMap<String, Sink>,
 }
@@ -74,7 +74,7 @@ impl Context {
         let acquirers = config
             .acquirers
             .iter()
-            .map(|(name, profile)| Ok((name.clone(), HttpAcquirer::new(name, profile)?)))
+            .map(|(name, profile)| Ok((name.clone(), AcquirerClient::new(name, profile)?)))
             .collect::<Result<_, ClientError>>()?;
         let sinks = config.sinks.iter().filter_map(|name| Some((name.clone(), Sink::named(name)?))).collect();
         Ok(Self { services, acquirers, sinks })

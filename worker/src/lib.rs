@@ -2,7 +2,9 @@
 
 pub mod acquirer;
 pub mod context;
+mod contracts;
 pub mod faults;
+mod probe;
 pub mod sinks;
 pub mod steps;
 mod sweep;
@@ -27,7 +29,9 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let context = Arc::new(Context::new(services)?);
-    let sweeping = tokio::spawn(sweep::run(context.clone()));
+    let mut watching = probe::start(&context);
+    watching.spawn(sweep::run(context.clone()));
+    watching.spawn(contracts::run(context.clone()));
     // The queue yields no errors and steps run in tasks of their own, so a worker ends early only by a
     // fault outside both. Its lane must not stay without one.
     let mut monitor = Monitor::new().should_restart(|_, _| true);
@@ -41,7 +45,11 @@ pub async fn run(
                 wake.clone(),
                 context.metrics.clone(),
             );
-            WorkerBuilder::new(lane_name(&lane)).backend(queue).enable_tracing().data(context.clone()).build(handle)
+            WorkerBuilder::new(format!("{}/{}", lane.worker, lane.name()))
+                .backend(queue)
+                .enable_tracing()
+                .data(context.clone())
+                .build(handle)
         });
     }
     let patience = Duration::from_millis(context.config.worker.shutdown_ms);
@@ -52,7 +60,7 @@ pub async fn run(
             Ok(())
         })
         .await;
-    sweeping.abort();
+    drop(watching);
     Ok(ended?)
 }
 
@@ -65,27 +73,33 @@ async fn handle(claimed: Claimed, context: Data<Arc<Context>>) {
     }
 }
 
-fn lane_name(lane: &Lane) -> String {
-    format!("{}/{}{}", lane.worker, lane.step.as_str(), lane.sink)
-}
-
-/// One lane per payment step, one per sink.
+/// Of charge and lookup one lane per acquirer, one for settle, of publish one per sink.
 fn lanes(context: &Context) -> Vec<Lane> {
-    let config = &context.config;
-    let lane = |step: Step, sink: &str, budget: &shared::config::Step| Lane {
-        step,
-        sink: sink.to_owned(),
-        concurrency: budget.concurrency,
-        lease: context.lease(),
-        budget: budget.deliveries,
-        worker: context.name.clone(),
+    let lane = |step: Step, route: &str| {
+        let budget = context.budget(step);
+        Lane {
+            step,
+            route: route.to_owned(),
+            concurrency: budget.concurrency,
+            lease: context.lease(),
+            budget: budget.deliveries,
+            worker: context.name.clone(),
+            key_scope: None,
+            asks: true,
+            opening: None,
+        }
     };
-    let steps = &config.steps;
-    let mut lanes = vec![
-        lane(Step::Charge, "", &steps.charge),
-        lane(Step::Lookup, "", &steps.lookup),
-        lane(Step::Settle, "", &steps.settle),
-    ];
-    lanes.extend(config.sinks.iter().map(|sink| lane(Step::Publish, sink, &steps.publish)));
+    let mut lanes = vec![lane(Step::Settle, "")];
+    for (name, acquirer) in &context.acquirers {
+        let to = |step, opening| Lane {
+            key_scope: Some(acquirer.key_scope().to_owned()),
+            asks: acquirer.can_be_asked(),
+            opening: Some(opening),
+            ..lane(step, name)
+        };
+        lanes.push(to(Step::Charge, acquirer.gate().charges()));
+        lanes.push(to(Step::Lookup, acquirer.gate().lookups()));
+    }
+    lanes.extend(context.config.sinks.iter().map(|sink| lane(Step::Publish, sink)));
     lanes
 }

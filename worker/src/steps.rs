@@ -8,14 +8,17 @@ mod publish;
 mod settle;
 
 use crate::Context;
+use crate::acquirer::Ask;
+use crate::acquirer::gate::Pass;
 use crate::context::Written;
 use shared::acquirer::Answer;
 use shared::committer::Write;
-use shared::payment::call::{Begin, Ended, Kind};
+use shared::payment::call::{Begin, Ended, Kind, Sends};
 use shared::payment::claim::{Claim, Drop, GiveBack};
 use shared::payment::life::{self, Event, Illegal, Outcome, Status};
 use shared::payment::record::{Final, Open, Then};
 use shared::payment::request::key_hash;
+use shared::payment::sending::{History, Known};
 use shared::payment::{Payment, read};
 use shared::queue::{Claimed, Step};
 use shared::review::{Contradiction, Reason};
@@ -70,45 +73,69 @@ async fn payment(context: &Context, claim: Claim) {
 }
 
 /// Calls the acquirer, or refuses to (`None`): at the last moment before it, the lease must outlive the call.
-async fn send(context: &Context, claim: &Claim, call: Call) -> Option<Ended> {
+async fn send(context: &Context, claim: &Claim, call: &Call, pass: Pass) -> Option<Ended> {
     let acquirer = context.acquirers.get(&claim.payment.acquirer)?;
     context.faults.point("before a call").await;
     if Instant::now() + acquirer.call_budget() >= claim.lease_until {
         return None;
     }
-    let answer = match call.kind {
-        Kind::Charge => acquirer.charge(&claim.payment, call.request_id, call.sent_before, call.deadline).await,
-        Kind::Lookup => acquirer.lookup(&claim.payment, call.request_id, call.deadline).await,
+    let ask = Ask {
+        payment: &claim.payment,
+        transaction_id: call.transaction_id.as_deref(),
+        request_id: call.request_id,
+        deadline: call.deadline,
     };
+    let answer = match call.kind {
+        Kind::Charge => acquirer.charge(ask, call.sent_before).await,
+        Kind::Lookup => acquirer.lookup(ask).await,
+    };
+    drop(pass);
+    acquirer.gate().heard(&answer);
     context.faults.point("after a call").await;
     context.metrics.provider_call(&claim.payment.acquirer, call.kind, answer.outcome);
     tracing::debug!(
         provider_request_id = %call.request_id, kind = call.kind.as_str(), outcome = answer.outcome.as_str(),
         code = answer.code, "the acquirer was called"
     );
-    Some(Ended { request_id: call.request_id, answer })
+    Some(Ended::sent(call.request_id, answer))
 }
 
 /// One call to the acquirer.
-#[derive(Clone, Copy)]
 struct Call {
     kind: Kind,
     request_id: Uuid,
     /// An earlier send of this payment may have reached the acquirer.
     sent_before: bool,
+    /// The acquirer's id of the charge, where it is known already.
+    transaction_id: Option<String>,
     /// The claim's clock over all its calls.
     deadline: Instant,
 }
 
+/// What is known about a claimed payment's sends.
+fn history(claim: &Claim, sends: &Sends, known: Known) -> History {
+    let first_call_at = claim.payment.first_call_at;
+    History { first_call_at, last_call_at: sends.last_at, in_scope: sends.in_scope, known }
+}
+
 /// Records `ended`, writes down one more charge call, and sends it: only when the row is committed, under
 /// a claim that still holds. `None`: the claim was lost, before the commit or right after it.
-async fn send_once_more(context: &Context, claim: &Claim, ended: Ended, deadline: Instant) -> Option<Ended> {
-    let request_id = Uuid::new_v4();
-    let begin = Begin { fence: claim.fence(), ended, request_id, kind: Kind::Charge };
+async fn send_once_more(
+    context: &Context,
+    claim: &Claim,
+    ended: Ended,
+    deadline: Instant,
+    pass: Pass,
+) -> Option<Ended> {
+    let acquirer = context.acquirers.get(&claim.payment.acquirer)?;
+    let (request_id, kind) = (Uuid::new_v4(), Kind::Charge);
+    let key_scope = Some(acquirer.key_scope().to_owned());
+    let begin = Begin { fence: claim.fence(), ended, request_id, kind, key_scope };
     if context.write(Write::Begin(begin), claim.lease_until).await != Written::Applied {
         return None;
     }
-    let sent = send(context, claim, Call { kind: Kind::Charge, request_id, sent_before: true, deadline }).await;
+    let call = Call { kind, request_id, sent_before: true, transaction_id: None, deadline };
+    let sent = send(context, claim, &call, pass).await;
     if sent.is_none() {
         context.metrics.stale();
     }

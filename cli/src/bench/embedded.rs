@@ -10,6 +10,9 @@ use sandbox::postgres;
 use shared::config::{Acquirer, Config};
 use std::net::{Ipv4Addr, SocketAddr};
 
+/// Places at the acquirer's gate beside those of the charges.
+const LOOKUPS: usize = 64;
+
 /// The running stack, at first without a worker.
 pub(super) struct Embedded {
     stack: Stack,
@@ -23,7 +26,8 @@ impl Embedded {
         config.api.listen = any;
         config.steps.charge.concurrency = concurrency;
         // The stack lets every profile lead to its acquirer.
-        config.acquirers.insert(config.default_acquirer.clone(), Acquirer::at("http://127.0.0.1"));
+        let acquirer = Acquirer { concurrency: concurrency + LOOKUPS, ..Acquirer::at("http://127.0.0.1") };
+        config.acquirers.insert(config.default_acquirer.clone(), acquirer);
         let settings = Settings { latency_ms: Latency::Fixed { ms: acquirer_ms }, ..Settings::default() };
         let parts = Parts {
             api: true,

@@ -7,7 +7,7 @@ use shared::config::Config;
 use shared::queue::wake::{JOBS, Wake};
 use shared::telemetry::Metrics;
 use std::sync::Arc;
-use worker::acquirer::HttpAcquirer;
+use worker::acquirer::AcquirerClient;
 
 /// A worker.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Worker {
     pub fn start(config: &Arc<Config>, metrics: &Arc<Metrics>) -> Result<Self, Failure> {
         // Before anybody is told that it is ready.
         for (name, profile) in &config.acquirers {
-            HttpAcquirer::new(name, profile)?;
+            AcquirerClient::new(name, profile)?;
         }
         let name = worker::context::incarnation();
         let Engine { pool, notifier, committer } = Engine::start(config, metrics, "payonce worker")?;

@@ -242,7 +242,7 @@ pub(crate) async fn apply(conn: &mut PgConnection, accepts: &[&Accept]) -> sqlx:
                -- One order for everybody: two instances that insert the same intents must not deadlock.
                ORDER BY merchant_id, payment_intent_id, key
                ON CONFLICT (merchant_id, payment_intent_id) WHERE status IN ('PENDING', 'UNKNOWN', 'PAID') DO NOTHING
-               RETURNING merchant_id, id),
+               RETURNING merchant_id, id, acquirer),
            keys AS (
                INSERT INTO idempotency_keys (merchant_id, operation, key, request_hash, payment_id)
                SELECT i.merchant_id, $1, i.key, i.request_hash, i.id FROM created c JOIN input i ON i.id = c.id),
@@ -250,7 +250,7 @@ pub(crate) async fn apply(conn: &mut PgConnection, accepts: &[&Accept]) -> sqlx:
                INSERT INTO payment_history (merchant_id, payment_id, version, to_status, attempt, actor, reason)
                SELECT merchant_id, id, 1, 'PENDING', 0, 'client', 'accepted' FROM created),
            job AS (
-               INSERT INTO jobs (merchant_id, step, subject_id) SELECT merchant_id, 'charge', id FROM created)
+               INSERT INTO jobs (merchant_id, step, subject_id, route) SELECT merchant_id, 'charge', id, acquirer FROM created)
            SELECT i.ord AS "ord!", now() AS "at!" FROM created c JOIN input i ON i.id = c.id"#,
         OPERATION,
         &merchants,

@@ -28,13 +28,32 @@ impl Kind {
     }
 }
 
+/// The outcome on record of a call that was written down and never made.
+const NOT_SENT: &str = "NOT_SENT";
+
 /// A call that ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// Which call.
     pub request_id: Uuid,
-    /// What it came to.
+    /// What it came to; of a call that was not made after all, why.
     pub answer: Answer,
+    /// False: it was written down and never made.
+    pub sent: bool,
+}
+
+impl Ended {
+    /// A call that was made.
+    #[must_use]
+    pub const fn sent(request_id: Uuid, answer: Answer) -> Self {
+        Self { request_id, answer, sent: true }
+    }
+
+    /// A call that was written down and never made: nothing left.
+    #[must_use]
+    pub const fn unsent(request_id: Uuid, why: Answer) -> Self {
+        Self { request_id, answer: why, sent: false }
+    }
 }
 
 /// The next call of a claim: the one before it is recorded, this one written down. It may be sent
@@ -49,6 +68,8 @@ pub struct Begin {
     pub request_id: Uuid,
     /// The new call's kind.
     pub kind: Kind,
+    /// The realm of the acquirer's keys; only a charge has one.
+    pub key_scope: Option<String>,
 }
 
 /// Records the calls that ended and writes down the ones to come.
@@ -57,14 +78,15 @@ pub(crate) async fn begin(conn: &mut PgConnection, begins: &[&Begin]) -> sqlx::R
     let ended = Endings::of(begins.iter().map(|b| Some(&b.ended)));
     let requests: Vec<Uuid> = begins.iter().map(|b| b.request_id).collect();
     let kinds: Vec<&str> = begins.iter().map(|b| b.kind.as_str()).collect();
+    let scopes: Vec<Option<&str>> = begins.iter().map(|b| b.key_scope.as_deref()).collect();
     let applied = sqlx::query!(
         r#"WITH input AS (
                SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::text[],
                                     $5::uuid[], $6::int2[], $7::text[], $8::text[], $9::text[], $10::text[],
-                                    $11::uuid[], $12::text[])
+                                    $11::uuid[], $12::text[], $13::text[])
                WITH ORDINALITY AS i (merchant_id, payment_id, attempt, status,
                                      ended_id, http_status, outcome, transaction_id, code, message,
-                                     request_id, kind, ord)),
+                                     request_id, kind, key_scope, ord)),
            held AS (
                UPDATE payments p SET first_call_at = CASE WHEN i.kind = 'charge'
                                                           THEN COALESCE(p.first_call_at, now()) ELSE p.first_call_at END
@@ -78,8 +100,8 @@ pub(crate) async fn begin(conn: &mut PgConnection, begins: &[&Begin]) -> sqlx::R
                FROM held h
                WHERE c.merchant_id = h.merchant_id AND c.payment_id = h.payment_id AND c.request_id = h.ended_id),
            begun AS (
-               INSERT INTO provider_calls (merchant_id, payment_id, request_id, attempt, kind)
-               SELECT merchant_id, payment_id, request_id, attempt, kind FROM held)
+               INSERT INTO provider_calls (merchant_id, payment_id, request_id, attempt, kind, key_scope)
+               SELECT merchant_id, payment_id, request_id, attempt, kind, key_scope FROM held)
            SELECT ord AS "ord!", now() AS "at!" FROM held"#,
         &fences.merchants,
         &fences.payments,
@@ -93,22 +115,40 @@ pub(crate) async fn begin(conn: &mut PgConnection, begins: &[&Begin]) -> sqlx::R
         &ended.messages as &[Option<&str>],
         &requests,
         &kinds as &[&str],
+        &scopes as &[Option<&str>],
     )
     .fetch_all(conn)
     .await?;
     Ok(Verdict::of(begins.len(), applied.into_iter().map(|row| (row.ord, row.at))))
 }
 
-/// When the acquirer may last have received a charge of this payment; `None` when none ever left.
+/// What is on record about the charges that may have left.
+#[derive(Clone, Debug)]
+pub struct Sends {
+    /// When the acquirer may last have received one; `None`: no longer on record, or none ever left.
+    pub last_at: Option<OffsetDateTime>,
+    /// Whether all of them went where keys of `key_scope` are known.
+    pub in_scope: bool,
+    /// The acquirer's id of the charge, where an answer that decided nothing already told one.
+    pub transaction_id: Option<String>,
+}
+
+/// What is on record about a payment's charges, apart from the call `but` that a claim just wrote down.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn last_charge_at(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Option<OffsetDateTime>> {
-    sqlx::query_scalar!(
-        r#"SELECT max(started_at) FROM provider_calls
-           WHERE merchant_id = $1 AND payment_id = $2 AND kind = 'charge' AND outcome IS DISTINCT FROM 'NOT_SENT'"#,
+pub async fn sends(pool: &PgPool, of: PaymentKey, key_scope: &str, but: Uuid) -> sqlx::Result<Sends> {
+    sqlx::query_as!(
+        Sends,
+        r#"SELECT max(started_at) AS last_at, COALESCE(bool_and(COALESCE(key_scope = $3, false)), false) AS "in_scope!",
+                  (array_agg(transaction_id ORDER BY started_at DESC) FILTER (WHERE transaction_id IS NOT NULL))[1] AS transaction_id
+           FROM provider_calls
+           WHERE merchant_id = $1 AND payment_id = $2 AND kind = 'charge' AND request_id <> $4
+             AND outcome IS DISTINCT FROM 'NOT_SENT'"#,
         of.merchant_id,
         of.payment_id,
+        key_scope,
+        but,
     )
     .fetch_one(pool)
     .await
@@ -172,9 +212,9 @@ impl<'a> Endings<'a> {
         let answers = ended.clone().map(|e| e.map(|e| &e.answer));
         let text = |of: fn(&Answer) -> Option<&str>| answers.clone().map(|a| a.and_then(of)).collect();
         Self {
-            requests: ended.map(|e| e.map(|e| e.request_id)).collect(),
+            requests: ended.clone().map(|e| e.map(|e| e.request_id)).collect(),
             http_statuses: answers.clone().map(|a| i16::try_from(a?.http_status?).ok()).collect(),
-            outcomes: answers.clone().map(|a| a.map(|a| a.outcome.as_str())).collect(),
+            outcomes: ended.map(|e| e.map(|e| if e.sent { e.answer.outcome.as_str() } else { NOT_SENT })).collect(),
             transactions: text(|a| a.transaction_id.as_deref()),
             codes: text(|a| a.code.as_deref()),
             messages: text(|a| a.message.as_deref()),

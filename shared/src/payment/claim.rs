@@ -52,7 +52,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
         r#"WITH due AS (
                SELECT j.ctid AS row, j.run_at AS due_at, gen_random_uuid() AS request_id
                FROM jobs j JOIN payments p ON p.merchant_id = j.merchant_id AND p.id = j.subject_id
-               WHERE (j.step || '/' || j.sink) COLLATE "C" = $1 AND j.run_at <= now()
+               WHERE (j.step || '/' || j.route) COLLATE "C" = $1 AND j.run_at <= now() - make_interval(secs => $7)
                ORDER BY j.run_at LIMIT $2
                FOR NO KEY UPDATE OF j, p SKIP LOCKED),
            job AS (
@@ -71,9 +71,10 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
                RETURNING p.*, job.request_id, job.deliveries, job.due_at, job.calls,
                          COALESCE(p.first_call_at = now(), true) AS untouched),
            call AS (
-               INSERT INTO provider_calls (merchant_id, payment_id, request_id, attempt, kind)
-               SELECT merchant_id, id, request_id, attempt, CASE WHEN untouched THEN 'charge' ELSE 'lookup' END
-               FROM claimed WHERE calls AND final_at IS NULL)
+               INSERT INTO provider_calls (merchant_id, payment_id, request_id, attempt, kind, key_scope)
+               SELECT merchant_id, id, request_id, attempt, CASE WHEN charges THEN 'charge' ELSE 'lookup' END,
+                      CASE WHEN charges THEN $9 END
+               FROM (SELECT *, untouched OR NOT $8 AS charges FROM claimed) AS c WHERE calls AND final_at IS NULL)
            SELECT merchant_id, id, payment_intent_id, idempotency_key, status AS "status: Status",
                   amount_minor, currency, payment_method_id, acquirer, metadata, traceparent,
                   transaction_id, decline_code, decline_message, failure_code, failure_message,
@@ -87,6 +88,9 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
         take.worker,
         take.budget,
         take.step.calls_acquirer(),
+        take.due_for.as_secs_f64(),
+        take.asks,
+        take.key_scope,
     )
     .fetch_all(pool)
     .await?;
@@ -182,7 +186,7 @@ pub(crate) async fn give_back(conn: &mut PgConnection, given: &[&GiveBack]) -> s
                  AND c.outcome IS NULL),
            job AS (
                UPDATE jobs j SET run_at = now() + make_interval(secs => f.rest_s), deliveries = GREATEST(j.deliveries - 1, 0), claimed_by = NULL FROM free f
-               WHERE j.merchant_id = f.merchant_id AND j.step = f.step AND j.subject_id = f.payment_id AND j.sink = '')
+               WHERE j.merchant_id = f.merchant_id AND j.step = f.step AND j.subject_id = f.payment_id)
            SELECT ord AS "ord!", now() AS "at!" FROM free"#,
         &merchants,
         &payments,
@@ -212,7 +216,7 @@ pub(crate) async fn drop_jobs(conn: &mut PgConnection, drops: &[&Drop]) -> sqlx:
         r#"WITH gone AS (
                DELETE FROM jobs j USING unnest($1::uuid[], $2::uuid[]) AS i (merchant_id, payment_id)
                WHERE j.merchant_id = i.merchant_id AND j.step IN ('charge', 'lookup', 'settle')
-                 AND j.subject_id = i.payment_id AND j.sink = '')
+                 AND j.subject_id = i.payment_id)
            SELECT now() AS "at!""#,
         &merchants,
         &payments,

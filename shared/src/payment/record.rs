@@ -45,8 +45,8 @@ pub(crate) async fn finals(conn: &mut PgConnection, rows: &[&Final]) -> sqlx::Re
                FROM held h
                WHERE c.merchant_id = h.merchant_id AND c.payment_id = h.payment_id AND c.request_id = h.request_id),
            job AS (
-               UPDATE jobs j SET step = 'settle', deliveries = 1 FROM held h
-               WHERE j.merchant_id = h.merchant_id AND j.step = h.step AND j.subject_id = h.payment_id AND j.sink = '')
+               UPDATE jobs j SET step = 'settle', route = '', deliveries = 1 FROM held h
+               WHERE j.merchant_id = h.merchant_id AND j.step = h.step AND j.subject_id = h.payment_id)
            SELECT ord AS "ord!", now() AS "at!" FROM held"#,
         &fences.merchants,
         &fences.payments,
@@ -136,7 +136,7 @@ pub(crate) async fn opens(conn: &mut PgConnection, rows: &[&Open]) -> sqlx::Resu
                FROM input i
                WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id
                  AND p.attempt = i.attempt AND p.status = i.from_status AND p.lease_until IS NOT NULL
-               RETURNING i.*, p.version, p.idempotency_key),
+               RETURNING i.*, p.version, p.idempotency_key, p.acquirer),
            key AS (
                UPDATE idempotency_keys k SET state = 'AWAITING_RESULT' FROM held h
                WHERE k.merchant_id = h.merchant_id AND k.operation = $17 AND k.key = h.idempotency_key
@@ -159,12 +159,12 @@ pub(crate) async fn opens(conn: &mut PgConnection, rows: &[&Open]) -> sqlx::Resu
                ON CONFLICT DO NOTHING),
            gone AS (
                DELETE FROM jobs j USING held h
-               WHERE j.merchant_id = h.merchant_id AND j.step = h.step AND j.subject_id = h.payment_id AND j.sink = ''
+               WHERE j.merchant_id = h.merchant_id AND j.step = h.step AND j.subject_id = h.payment_id
                  AND (h.reason IS NOT NULL OR h.step <> 'lookup')),
            job AS (
-               INSERT INTO jobs AS j (merchant_id, step, subject_id, run_at)
-               SELECT merchant_id, 'lookup', payment_id, now() + make_interval(secs => delay_s) FROM held WHERE reason IS NULL
-               ON CONFLICT (merchant_id, step, subject_id, sink) DO UPDATE SET
+               INSERT INTO jobs AS j (merchant_id, step, subject_id, route, run_at)
+               SELECT merchant_id, 'lookup', payment_id, acquirer, now() + make_interval(secs => delay_s) FROM held WHERE reason IS NULL
+               ON CONFLICT (merchant_id, subject_id, step, route) DO UPDATE SET
                    run_at = EXCLUDED.run_at, claimed_by = NULL,
                    deliveries = j.deliveries - (SELECT h.refund::int FROM held h
                                                 WHERE h.merchant_id = j.merchant_id AND h.payment_id = j.subject_id))

@@ -158,7 +158,9 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
                    status = i.status, transaction_id = i.transaction_id,
                    decline_code = i.decline_code, decline_message = i.decline_message,
                    failure_code = i.failure_code, failure_message = i.failure_message,
-                   version = i.version + 1, lease_until = NULL, updated_at = i.final_at, final_at = i.final_at
+                   version = i.version + 1, lease_until = NULL,
+                   -- It was never sent after all.
+                   first_call_at = CASE WHEN i.outcome = 'NOT_SENT' THEN NULL ELSE p.first_call_at END, updated_at = i.final_at, final_at = i.final_at
                FROM input i
                WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id
                  AND p.attempt = i.attempt AND p.status = i.from_status AND p.version = i.version
@@ -187,12 +189,12 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
            delivery AS (
                INSERT INTO deliveries (merchant_id, event_id, sink) SELECT merchant_id, event_id, sink FROM target),
            publish AS (
-               INSERT INTO jobs (merchant_id, step, subject_id, sink, run_at, deliveries, claimed_by)
+               INSERT INTO jobs (merchant_id, step, subject_id, route, run_at, deliveries, claimed_by)
                SELECT merchant_id, 'publish', event_id, sink, now() + make_interval(secs => lease_s), 1, actor FROM target),
            done AS (
                DELETE FROM jobs j USING final f
                WHERE j.merchant_id = f.merchant_id AND j.step IN ('charge', 'lookup', 'settle')
-                 AND j.subject_id = f.payment_id AND j.sink = '')
+                 AND j.subject_id = f.payment_id)
            SELECT ord AS "ord!", now() AS "at!" FROM final"#,
         OPERATION,
         FINAL_CODE,

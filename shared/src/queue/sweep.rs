@@ -3,6 +3,7 @@
 
 use crate::queue::Step;
 use sqlx::PgPool;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -45,16 +46,16 @@ impl Sweep {
     async fn payments(&mut self, pool: &PgPool) -> sqlx::Result<u64> {
         let page = sqlx::query!(
             r#"WITH page AS (
-                   SELECT merchant_id, id, first_call_at, unknown_at, in_review, lease_until FROM payments
+                   SELECT merchant_id, id, acquirer, first_call_at, unknown_at, in_review, lease_until FROM payments
                    WHERE status IN ('PENDING', 'UNKNOWN') AND id > $1 ORDER BY id LIMIT $2),
                orphan AS (
                    SELECT * FROM page p
                    WHERE NOT in_review AND (lease_until IS NULL OR lease_until < now())
                      AND NOT EXISTS (SELECT FROM jobs j WHERE j.merchant_id = p.merchant_id AND j.subject_id = p.id
-                                     AND j.step IN ('charge', 'lookup', 'settle') AND j.sink = '')),
+                                     AND j.step IN ('charge', 'lookup', 'settle'))),
                made AS (
-                   INSERT INTO jobs (merchant_id, step, subject_id, run_at)
-                   SELECT merchant_id, CASE WHEN first_call_at IS NULL THEN $4 ELSE $5 END, id,
+                   INSERT INTO jobs (merchant_id, step, subject_id, route, run_at)
+                   SELECT merchant_id, CASE WHEN first_call_at IS NULL THEN $4 ELSE $5 END, id, acquirer,
                           GREATEST(now(), unknown_at + make_interval(secs => $3))
                    FROM orphan ON CONFLICT DO NOTHING RETURNING 1)
                SELECT (SELECT max(id::text)::uuid FROM page) AS last, (SELECT count(*) FROM page) AS "looked_at!",
@@ -77,10 +78,10 @@ impl Sweep {
                    SELECT merchant_id, event_id, sink FROM deliveries
                    WHERE state = 'PENDING' AND event_id > $1 ORDER BY event_id LIMIT $2),
                made AS (
-                   INSERT INTO jobs (merchant_id, step, subject_id, sink)
+                   INSERT INTO jobs (merchant_id, step, subject_id, route)
                    SELECT merchant_id, 'publish', event_id, sink FROM page d
                    WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.merchant_id = d.merchant_id AND j.step = 'publish'
-                                     AND j.subject_id = d.event_id AND j.sink = d.sink)
+                                     AND j.subject_id = d.event_id AND j.route = d.sink)
                    ON CONFLICT DO NOTHING RETURNING 1)
                SELECT (SELECT max(event_id::text)::uuid FROM page) AS last, (SELECT count(*) FROM page) AS "looked_at!",
                       (SELECT count(*) FROM made) AS "made!""#,
@@ -92,4 +93,21 @@ impl Sweep {
         self.event = page.last.filter(|_| page.looked_at == PAGE).unwrap_or_default();
         Ok(page.made.unsigned_abs())
     }
+}
+
+/// The lanes that have jobs. Steps from lane to lane along the index, however many jobs there are.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn lanes_in_use(pool: &PgPool) -> sqlx::Result<BTreeSet<String>> {
+    let lanes = sqlx::query_scalar!(
+        r#"WITH RECURSIVE lane AS (
+               SELECT min((step || '/' || route) COLLATE "C") AS name FROM jobs
+               UNION ALL
+               SELECT (SELECT min((j.step || '/' || j.route) COLLATE "C") FROM jobs j
+                       WHERE (j.step || '/' || j.route) COLLATE "C" > lane.name)
+               FROM lane WHERE lane.name IS NOT NULL)
+           SELECT name AS "name!" FROM lane WHERE name IS NOT NULL"#
+    );
+    Ok(lanes.fetch_all(pool).await?.into_iter().collect())
 }

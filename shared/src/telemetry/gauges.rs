@@ -8,7 +8,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use sqlx::PgPool;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where counting stops.
 const MOST: i64 = 100_000;
@@ -24,6 +26,9 @@ pub(super) struct Gauges {
     jobs_due: Family<Labels<1>, Gauge>,
     job_oldest: Family<Labels<1>, Seconds>,
     undelivered: Family<Labels<1>, Gauge>,
+    parked: Family<Labels<1>, Gauge>,
+    /// The acquirers that this process does not call as it would like to.
+    away: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Gauges {
@@ -49,6 +54,11 @@ impl Gauges {
             "Deliveries that did not reach their sink yet",
             gauges.undelivered.clone(),
         );
+        registry.register(
+            "payonce_jobs_parked",
+            "Due charges and look-ups that wait for an acquirer which this process found away",
+            gauges.parked.clone(),
+        );
         gauges
     }
 
@@ -59,6 +69,13 @@ impl Gauges {
         self.jobs_due.clear();
         self.job_oldest.clear();
         self.undelivered.clear();
+        self.parked.clear();
+    }
+
+    /// Whether what waits for an acquirer counts as parked.
+    pub(super) fn park(&self, acquirer: &str, away: bool) {
+        let mut all = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changed = if away { all.insert(acquirer.to_owned()) } else { all.remove(acquirer) };
     }
 
     pub(super) async fn read(&self, pool: &PgPool) -> sqlx::Result<()> {
@@ -67,7 +84,26 @@ impl Gauges {
         for step in Step::ALL {
             self.read_jobs(pool, step).await?;
         }
+        self.read_parked(pool).await?;
         self.read_deliveries(pool).await
+    }
+
+    async fn read_parked(&self, pool: &PgPool) -> sqlx::Result<()> {
+        let away: Vec<String> = self.away.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+        self.parked.clear();
+        for acquirer in away {
+            let lanes = [Step::Charge, Step::Lookup].map(|step| format!("{}/{acquirer}", step.as_str()));
+            let count = sqlx::query_scalar!(
+                r#"SELECT count(*) AS "count!" FROM
+                   (SELECT FROM jobs WHERE (step || '/' || route) COLLATE "C" = ANY($1) AND run_at <= now() LIMIT $2) AS due"#,
+                &lanes,
+                MOST,
+            )
+            .fetch_one(pool)
+            .await?;
+            self.parked.get_or_create(&Labels([("acquirer", acquirer)])).set(count);
+        }
+        Ok(())
     }
 
     async fn read_unknown(&self, pool: &PgPool) -> sqlx::Result<()> {
@@ -103,7 +139,7 @@ impl Gauges {
         let row = sqlx::query!(
             r#"SELECT count(*) AS "count!", COALESCE(extract(epoch FROM now() - min(run_at))::float8, 0) AS "oldest!"
                FROM (SELECT run_at FROM jobs
-                     WHERE (step || '/' || sink) COLLATE "C" >= $1 || '/' AND (step || '/' || sink) COLLATE "C" < $1 || '0'
+                     WHERE (step || '/' || route) COLLATE "C" >= $1 || '/' AND (step || '/' || route) COLLATE "C" < $1 || '0'
                        AND run_at <= now() LIMIT $2) AS due"#,
             step.as_str(),
             MOST,

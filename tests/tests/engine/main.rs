@@ -17,6 +17,7 @@ use shared::payment::settle::Settle;
 use shared::queue::{Step, Take};
 use std::time::Duration;
 use tests::World;
+use tests::by_hand::{route, take};
 use tests::client::body;
 use uuid::Uuid;
 
@@ -51,7 +52,7 @@ async fn post(world: &World, count: usize) -> Vec<Uuid> {
 
 /// Claims up to `limit` due payments for `lease`.
 async fn claimed(world: &World, step: Step, limit: i64, lease: Duration) -> Vec<Claim> {
-    let take = Take { step, sink: "", limit, lease, budget: 5, worker: "by hand" };
+    let take = Take { limit, lease, ..take(step, route(step)) };
     claim::fetch(&world.database.pool, &take).await.expect("claims")
 }
 

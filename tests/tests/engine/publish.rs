@@ -5,6 +5,7 @@ use shared::queue::{Claimed, Step, Take};
 use shared::review::Reason;
 use std::sync::Arc;
 use std::time::Duration;
+use tests::by_hand::take;
 use tests::world::Process;
 use tests::{World, eventually};
 use worker::faults::Faults;
@@ -35,13 +36,13 @@ async fn an_event_that_no_sink_takes_is_dead_at_its_budget_and_a_person_is_told(
     worker.stop().await;
     // A sink that was taken out of the configuration while an event was on its way to it.
     world.run("UPDATE deliveries SET sink = 'nowhere', state = 'PENDING', delivered_at = NULL").await;
-    world.run("INSERT INTO jobs (merchant_id, step, subject_id, sink) SELECT merchant_id, 'publish', event_id, sink FROM deliveries").await;
+    world.run("INSERT INTO jobs (merchant_id, step, subject_id, route) SELECT merchant_id, 'publish', event_id, sink FROM deliveries").await;
     let Process { pool, committer, notifier, metrics } = Process::start(&world.database.url);
     let (config, name, faults) = (Arc::new(world.config.clone()), "by hand".to_owned(), Faults::default());
     let services = Services { pool, committer, notifier, metrics, config, name, faults };
     let context = Arc::new(Context::new(services).expect("clients"));
     let lease = Duration::from_secs(30);
-    let take = Take { step: Step::Publish, sink: "nowhere", limit: 1, lease, budget: 3, worker: "by hand" };
+    let take = Take { lease, budget: 3, ..take(Step::Publish, "nowhere") };
     for _ in 0..3 {
         let claim = eventually("due again", || async {
             outbox::fetch(&world.database.pool, &take).await.expect("claims").pop()

@@ -1,15 +1,18 @@
-//! A payment whose acquirer is not configured waits until it is.
+//! A payment whose acquirer is not configured waits until it is, and is told of.
 
 use crate::{assert_ended_once, left_in_doubt};
 use shared::payment::life::Status;
 use tests::{World, eventually};
 
-/// Lets a worker that does not know the acquirer have the payment, which it hands back.
-async fn meets_a_worker_that_does_not_know_it(world: &mut World) -> shared::config::Acquirer {
+/// Lets a worker run that does not know the acquirer, until it says so.
+async fn a_worker_that_does_not_know_it(world: &mut World, lane: &str) -> shared::config::Acquirer {
     let profile = world.config.acquirers.remove("default").expect("the profile");
     let ignorant = world.worker();
-    let handed_back = "SELECT count(*) FROM provider_calls WHERE outcome = 'NOT_SENT'";
-    eventually("it was handed back", || async { (world.count(handed_back).await == 1).then_some(()) }).await;
+    let told = format!("payonce_lanes_unserved{{lane=\"{lane}\"}} 1");
+    eventually("it is told of", || async {
+        ignorant.metrics.render(&world.database.pool).await.contains(&told).then_some(())
+    })
+    .await;
     ignorant.stop().await;
     profile
 }
@@ -18,14 +21,12 @@ async fn meets_a_worker_that_does_not_know_it(world: &mut World) -> shared::conf
 async fn a_payment_whose_acquirer_is_not_configured_waits_and_goes_on_when_it_is() {
     let mut world = World::new().await;
     let payment_id = world.accepted_one("pm_ok").await;
-    let profile = meets_a_worker_that_does_not_know_it(&mut world).await;
+    let profile = a_worker_that_does_not_know_it(&mut world, "charge/default").await;
     let payment = world.payment(payment_id).await;
-    assert_eq!((payment.status, payment.lease_until, payment.first_call_at), (Status::Pending, None, None));
-    let resting =
-        "SELECT count(*) FROM jobs WHERE step = 'charge' AND deliveries = 0 AND claimed_by IS NULL AND run_at > now()";
-    assert_eq!(world.count(resting).await, 1, "the delivery was refunded, and it rests");
+    assert_eq!((payment.status, payment.attempt, payment.first_call_at), (Status::Pending, 0, None));
+    let waiting = "SELECT count(*) FROM jobs WHERE step = 'charge' AND deliveries = 0 AND claimed_by IS NULL";
+    assert_eq!(world.count(waiting).await, 1);
     world.config.acquirers.insert("default".to_owned(), profile);
-    world.run("UPDATE jobs SET run_at = now()").await;
     let _knowing = world.worker();
     world.until(payment_id, Status::Paid).await;
     assert_ended_once(&world, payment_id, Status::Paid).await;
@@ -37,12 +38,11 @@ async fn a_payment_in_doubt_whose_acquirer_is_not_configured_waits_and_is_looked
     let mut world = World::new().await;
     let payment_id = world.accepted_one("pm_500_after_charge").await;
     left_in_doubt(&world, payment_id).await;
-    let profile = meets_a_worker_that_does_not_know_it(&mut world).await;
+    let profile = a_worker_that_does_not_know_it(&mut world, "lookup/default").await;
     let payment = world.payment(payment_id).await;
     assert_eq!((payment.status, payment.in_review, payment.lease_until), (Status::Unknown, false, None));
     assert!(payment.first_call_at.is_some(), "that a charge may have left is not forgotten");
     world.config.acquirers.insert("default".to_owned(), profile);
-    world.run("UPDATE jobs SET run_at = now()").await;
     let _knowing = world.worker();
     world.until(payment_id, Status::Paid).await;
     assert_ended_once(&world, payment_id, Status::Paid).await;

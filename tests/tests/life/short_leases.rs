@@ -27,7 +27,7 @@ async fn a_charge_whose_lease_would_not_outlive_its_calls_is_not_begun() {
     let world = quick_world(Settings::default()).await;
     let payment_id = world.accepted_one("pm_ok").await;
     let hand = ByHand::start(&world, Faults::default());
-    let claimed = hand.claim(Step::Charge, "", 1, TOO_SHORT).await.remove(0);
+    let claimed = hand.claim(Step::Charge, "default", 1, TOO_SHORT).await.remove(0);
     hand.run(&claimed).await;
     assert_given_back(&world, payment_id, "charge").await;
     assert_eq!(world.acquirer.ledger().calls.posts, 0);
@@ -46,7 +46,7 @@ async fn a_look_up_whose_lease_would_not_outlive_its_calls_is_not_begun() {
     left_in_doubt(&world, payment_id).await;
     world.run("UPDATE jobs SET run_at = now()").await;
     let hand = ByHand::start(&world, Faults::default());
-    let claimed = hand.claim(Step::Lookup, "", 1, TOO_SHORT).await.remove(0);
+    let claimed = hand.claim(Step::Lookup, "default", 1, TOO_SHORT).await.remove(0);
     hand.run(&claimed).await;
     assert_given_back(&world, payment_id, "lookup").await;
     assert_eq!(world.acquirer.ledger().calls.lookups, 0);

@@ -5,6 +5,7 @@ use sandbox::acquirer::Settings;
 use shared::payment::life::Status;
 use shared::queue::{Claimed, Step};
 use std::time::Duration;
+use tests::by_hand::route;
 use tests::{ByHand, Rows, World, eventually};
 use uuid::Uuid;
 use worker::faults::Faults;
@@ -98,9 +99,9 @@ async fn runs(world: &World, hand: &ByHand, step: Step, claimed: &Claimed, run: 
 
 /// Makes the step's job due again, whatever became of it.
 async fn comes_again(world: &World, step: Step) {
-    let sql = "INSERT INTO jobs (merchant_id, step, subject_id) SELECT merchant_id, $1, id FROM payments
-               ON CONFLICT (merchant_id, step, subject_id, sink) DO UPDATE SET run_at = now(), claimed_by = NULL";
-    sqlx::query(sql).bind(step.as_str()).execute(&world.database.pool).await.expect(sql);
+    let sql = "INSERT INTO jobs (merchant_id, step, subject_id, route) SELECT merchant_id, $1, id, $2 FROM payments
+               ON CONFLICT (merchant_id, subject_id, step, route) DO UPDATE SET run_at = now(), claimed_by = NULL";
+    sqlx::query(sql).bind(step.as_str()).bind(route(step)).execute(&world.database.pool).await.expect(sql);
 }
 
 fn default() -> Settings {
@@ -176,7 +177,7 @@ async fn undelivered() -> (World, Uuid) {
     world
         .run(
             "UPDATE deliveries SET state = 'PENDING', delivered_at = NULL;
-             INSERT INTO jobs (merchant_id, step, subject_id, sink) SELECT merchant_id, 'publish', event_id, sink FROM deliveries",
+             INSERT INTO jobs (merchant_id, step, subject_id, route) SELECT merchant_id, 'publish', event_id, sink FROM deliveries",
         )
         .await;
     (world, payment_id)

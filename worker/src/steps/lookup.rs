@@ -1,66 +1,113 @@
-//! lookup: ask the acquirer what became of a charge, and act on what is proven.
+//! lookup: find out what became of a charge, and act on what is proven.
 
 use super::charge::first_send;
-use super::{Call, Came, conclude, finish, give_back, review, send, send_once_more, wait};
+use super::{Call, Came, conclude, finish, give_back, history, review, send, send_once_more, wait};
 use crate::Context;
+use crate::acquirer::AcquirerClient;
+use crate::acquirer::gate::Pass;
 use crate::context::jittered;
-use shared::payment::call::{self, Ended, Kind};
+use shared::acquirer::Answer;
+use shared::payment::call::{self, Ended, Kind, Sends};
 use shared::payment::claim::Claim;
 use shared::payment::life::Outcome;
-use shared::payment::sending::{History, MaySend, may_send};
+use shared::payment::sending::{Known, MaySend, may_send};
 use shared::queue::Step;
 use shared::review::Reason;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The rest of a payment whose acquirer is not configured here.
-const PROFILE_REST: Duration = Duration::from_secs(10);
-
-/// Looks up first; sends, with the same key and at most once, only where absence is proven and the
-/// window is open.
+/// Asks what became of a charge; sends it again, with the same key and at most once, only where the contract
+/// makes that harmless.
 pub(super) async fn run(context: &Context, claim: &Claim) -> Came {
     let Some(acquirer) = context.acquirers.get(&claim.payment.acquirer) else {
-        return without_profile(context, claim).await;
+        return give_back(context, claim, Duration::ZERO).await;
     };
     if claim.untouched {
         return first_send(context, claim).await;
     }
-    let Ok(last_call_at) = call::last_charge_at(&context.pool, claim.payment.key()).await else {
-        return give_back(context, claim, Duration::ZERO).await;
+    let sends = call::sends(&context.pool, claim.payment.key(), acquirer.key_scope(), claim.request_id).await;
+    let Ok(sends) = sends else { return give_back(context, claim, Duration::ZERO).await };
+    let latest = claim.lease_until - acquirer.deadline();
+    let pass = match acquirer.gate().enter(latest).await {
+        Ok(pass) if Instant::now() < latest => pass,
+        Ok(_) => return give_back(context, claim, Duration::ZERO).await,
+        Err(closed) => return give_back(context, claim, closed.rest()).await,
     };
-    if Instant::now() + acquirer.deadline() >= claim.lease_until {
-        return give_back(context, claim, Duration::ZERO).await;
-    }
-    let deadline = Instant::now() + acquirer.deadline();
-    let asked = Call { kind: Kind::Lookup, request_id: claim.request_id, sent_before: true, deadline };
-    let Some(ended) = send(context, claim, asked).await else { return give_back(context, claim, Duration::ZERO).await };
-    let history =
-        History { first_call_at: claim.payment.first_call_at, last_call_at, looked_up: Some(ended.answer.outcome) };
-    decide(context, claim, ended, history, deadline).await
-}
-
-async fn decide(context: &Context, claim: &Claim, ended: Ended, history: History, deadline: Instant) -> Came {
-    if ended.answer.outcome.is_final() {
-        return finish(context, claim, ended).await;
-    }
-    if let Some(reason) = ended.answer.conflict {
-        let detail = ended.answer.message.clone().unwrap_or_default();
-        return review(context, claim, Some(ended), reason, detail).await;
-    }
-    let Some(acquirer) = context.acquirers.get(&claim.payment.acquirer) else { return "no_profile" };
-    match may_send(acquirer.contract(), history, claim.clock.now()) {
-        MaySend::Send => send_again(context, claim, ended, deadline).await,
+    let asking = Asking { acquirer, sends, deadline: Instant::now() + acquirer.deadline() };
+    match may_send(acquirer.contract(), history(claim, &asking.sends, Known::Nothing), claim.clock.now()) {
+        MaySend::LookUpFirst => asking.look_up(context, claim, pass).await,
+        MaySend::Send => asking.repeat(context, claim, pass).await,
         MaySend::Review(reason) => {
+            let ended = Ended::unsent(claim.request_id, Answer::unknown(None, "cannot_be_asked", CANNOT_BE_ASKED));
             let detail = described(reason, &ended);
             review(context, claim, Some(ended), reason, detail).await
         }
-        MaySend::Wait | MaySend::LookUpFirst => wait_or_give_up(context, claim, ended).await,
+        MaySend::Wait => give_back(context, claim, rest(context, claim)).await,
     }
 }
 
-async fn send_again(context: &Context, claim: &Claim, ended: Ended, deadline: Instant) -> Came {
-    let Some(ended) = send_once_more(context, claim, ended, deadline).await else { return "stale" };
-    conclude(context, claim, ended, rest(context, claim)).await
+/// Why there was no look-up.
+const CANNOT_BE_ASKED: &str = "this acquirer cannot be asked what became of a charge";
+
+/// One claim's questions to its acquirer.
+struct Asking<'a> {
+    acquirer: &'a AcquirerClient,
+    sends: Sends,
+    deadline: Instant,
+}
+
+impl Asking<'_> {
+    fn call(&self, claim: &Claim, kind: Kind) -> Call {
+        let transaction_id = self.sends.transaction_id.clone();
+        Call { kind, request_id: claim.request_id, sent_before: true, transaction_id, deadline: self.deadline }
+    }
+
+    async fn look_up(&self, context: &Context, claim: &Claim, pass: Pass) -> Came {
+        match send(context, claim, &self.call(claim, Kind::Lookup), pass).await {
+            Some(ended) => self.decide(context, claim, ended).await,
+            None => give_back(context, claim, Duration::ZERO).await,
+        }
+    }
+
+    /// Where nothing can be looked up, the same request again brings the first one's result. The claim wrote
+    /// this charge down.
+    async fn repeat(&self, context: &Context, claim: &Claim, pass: Pass) -> Came {
+        let Some(ended) = send(context, claim, &self.call(claim, Kind::Charge), pass).await else {
+            return give_back(context, claim, Duration::ZERO).await;
+        };
+        if ended.answer.outcome.is_final() || ended.answer.conflict.is_some() {
+            return conclude(context, claim, ended, Duration::ZERO).await;
+        }
+        wait_or_give_up(context, claim, ended).await
+    }
+
+    async fn decide(&self, context: &Context, claim: &Claim, ended: Ended) -> Came {
+        if ended.answer.outcome.is_final() {
+            return finish(context, claim, ended).await;
+        }
+        if let Some(reason) = ended.answer.conflict {
+            let detail = ended.answer.message.clone().unwrap_or_default();
+            return review(context, claim, Some(ended), reason, detail).await;
+        }
+        let history = history(claim, &self.sends, Known::LookedUp(ended.answer.outcome));
+        match may_send(self.acquirer.contract(), history, claim.clock.now()) {
+            MaySend::Send => self.send_again(context, claim, ended).await,
+            MaySend::Review(reason) => {
+                let detail = described(reason, &ended);
+                review(context, claim, Some(ended), reason, detail).await
+            }
+            MaySend::Wait | MaySend::LookUpFirst => wait_or_give_up(context, claim, ended).await,
+        }
+    }
+
+    async fn send_again(&self, context: &Context, claim: &Claim, ended: Ended) -> Came {
+        let Ok(pass) = self.acquirer.gate().enter(self.deadline - self.acquirer.call_budget()).await else {
+            return wait_or_give_up(context, claim, ended).await;
+        };
+        let sent = send_once_more(context, claim, ended, self.deadline, pass).await;
+        let Some(ended) = sent else { return "stale" };
+        conclude(context, claim, ended, rest(context, claim)).await
+    }
 }
 
 /// Rests by the schedule. When this was the last delivery of the budget, a person takes over.
@@ -97,14 +144,4 @@ fn described(reason: Reason, ended: &Ended) -> String {
         Reason::StuckProcessing => "the acquirer is still processing it".to_owned(),
         _ => message.to_owned(),
     }
-}
-
-/// The profile was taken out of the configuration while payments were on their way: nothing can be
-/// asked, nothing is lost; they rest until it is back.
-pub(super) async fn without_profile(context: &Context, claim: &Claim) -> Came {
-    tracing::error!(
-        acquirer = claim.payment.acquirer,
-        "no [acquirers] profile of this name is configured here; put it back, payments wait for it"
-    );
-    give_back(context, claim, PROFILE_REST).await
 }

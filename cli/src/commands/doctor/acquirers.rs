@@ -4,7 +4,7 @@ use super::Finding;
 use crate::failure::Failure;
 use futures_util::future::join_all;
 use shared::config::{Acquirer, Config};
-use worker::acquirer::HttpAcquirer;
+use worker::acquirer::AcquirerClient;
 
 /// Asks each acquirer for a charge that nobody ever made.
 pub async fn check(config: &Config) -> Vec<Finding> {
@@ -15,7 +15,7 @@ pub async fn check(config: &Config) -> Vec<Finding> {
 }
 
 async fn ask(name: &str, profile: &Acquirer) -> Finding {
-    let answer = match HttpAcquirer::new(name, profile) {
+    let answer = match AcquirerClient::new(name, profile) {
         Ok(client) => client.probe().await,
         Err(error) => Err(error.to_string()),
     };
