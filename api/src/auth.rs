@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The merchant, and which of its keys, a request comes from. As an argument of a handler it stands
 /// for 401 and 429.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Caller(pub merchant::Caller);
 
 impl FromRequestParts<Arc<Api>> for Caller {

@@ -47,11 +47,11 @@ pub struct PaymentRequest {
 }
 
 impl PaymentRequest {
-    /// Reads a body. `knows_acquirer` tells whether a profile of that name is configured.
+    /// Reads a body. Whether its acquirer can be used is for the routing to say.
     ///
     /// # Errors
     /// Every fault that is in it.
-    pub fn read(body: &[u8], knows_acquirer: impl Fn(&str) -> bool) -> Result<Self, Vec<Fault>> {
+    pub fn read(body: &[u8]) -> Result<Self, Vec<Fault>> {
         let malformed = |why: &str| vec![Fault::in_body(&[], "malformed_json", why)];
         let text = std::str::from_utf8(body).map_err(|_| malformed("this is not UTF-8"))?;
         let Members(members) = strict_json::object(text).map_err(|error| match error {
@@ -63,7 +63,7 @@ impl PaymentRequest {
         let amount_minor = members.required("amount_minor", amount);
         let currency = members.required("currency", currency);
         let payment_method_id = members.required("payment_method_id", |raw| visible(raw, METHOD_LENGTH));
-        let acquirer = members.optional("acquirer", |raw| acquirer(raw, knows_acquirer));
+        let acquirer = members.optional("acquirer", self::text);
         let metadata = members.metadata();
         members.done()?;
         let all = || {
@@ -190,12 +190,6 @@ fn currency(raw: &RawValue) -> Result<String, Violated> {
     let code = text(raw)?;
     let unknown = || ("unknown_currency", "must be an active ISO 4217 code with a minor unit, upper case".to_owned());
     if currency::is_payable(&code) { Ok(code) } else { Err(unknown()) }
-}
-
-fn acquirer(raw: &RawValue, knows: impl Fn(&str) -> bool) -> Result<String, Violated> {
-    let name = text(raw)?;
-    let unknown = || ("unknown_acquirer", "must be the name of a configured acquirer".to_owned());
-    if knows(&name) { Ok(name) } else { Err(unknown()) }
 }
 
 fn object(raw: &RawValue) -> Result<Members<'_>, Violated> {

@@ -59,6 +59,7 @@ struct Api {
     gate: auth::Gate,
     limits: limits::Limits,
     waiting_room: wait::WaitingRoom,
+    metrics: Arc<Metrics>,
 }
 
 /// The whole API; `/metrics` is part of it unless it has a listener of its own. Must be called inside
@@ -74,6 +75,7 @@ pub fn app(services: Services) -> Router {
         gate: auth::Gate::start(pool.clone()),
         limits: limits::Limits::new(config.api.requests_per_second),
         waiting_room: wait::WaitingRoom::open(pool.clone(), changes),
+        metrics: metrics.clone(),
         pool,
         committer,
         config,

@@ -2,7 +2,7 @@
 //! them is added here.
 
 use crate::problem::{Code, Problem, ProblemBody};
-use crate::routes::{create_payment, docs, events, get_payment, health, list_payments, metrics};
+use crate::routes::{acquirer_webhooks, create_payment, docs, events, get_payment, health, list_payments, metrics};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::openapi::path::PathItem;
@@ -22,6 +22,7 @@ use utoipa::{Modify, OpenApi};
         list_payments::list_payments,
         get_payment::get_payment,
         events::list_events,
+        acquirer_webhooks::take_webhook,
         health::healthz,
         health::readyz,
         metrics::metrics,
@@ -168,6 +169,7 @@ mod tests {
             "/metrics",
             "/openapi.json",
             "/readyz",
+            "/v1/acquirers/{name}/webhooks",
             "/v1/events",
             "/v1/payments",
             "/v1/payments/{id}",

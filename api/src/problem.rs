@@ -161,7 +161,6 @@ impl Problem {
     pub const MEDIA_TYPE: &str = "application/problem+json";
 
     /// Its kind.
-    #[cfg(test)]
     pub const fn code(&self) -> Code {
         self.code
     }

@@ -1,5 +1,6 @@
 //! The paths, one file each. Every module owns its `router()`.
 
+pub mod acquirer_webhooks;
 pub mod create_payment;
 pub mod docs;
 pub mod events;
@@ -20,6 +21,7 @@ pub fn v1() -> Router<Arc<Api>> {
         .merge(list_payments::router())
         .merge(get_payment::router())
         .merge(events::router())
+        .merge(acquirer_webhooks::router())
 }
 
 /// The answer to an unknown path.

@@ -4,6 +4,7 @@
 pub mod amount;
 mod meaning;
 pub mod plain;
+pub mod webhook;
 
 pub use meaning::{MapRule, Meaning, Signature, default_map};
 
@@ -165,6 +166,22 @@ pub struct Contract {
     pub absence_final_after: Duration,
     /// For this long after the first send the machine keeps asking; then a person decides.
     pub give_up_after: Duration,
+}
+
+impl Contract {
+    /// When the machine sends a payment again that may have left, in words.
+    #[must_use]
+    pub fn resends(&self) -> &'static str {
+        let (keys, executes_anew) =
+            (self.keys == Keys::Honoured && self.window.is_some(), self.replay == Replay::Reexecute);
+        match (keys, executes_anew, self.lookup) {
+            (false, ..) | (true, true, Lookup::None) => "never",
+            (true, true, _) => "when absent",
+            (true, false, Lookup::None) => "instead of asking",
+            (true, false, _) if self.resend_after_timeout => "at once, and when absent",
+            (true, false, _) => "when absent",
+        }
+    }
 }
 
 /// The key and the reference that the acquirer sees: the payment's UUID as 32 hex digits. It fits

@@ -99,6 +99,12 @@ pub struct Worker {
     pub grace_ms: u64,
     /// How long a shutdown waits for what runs; then the leases lapse by themselves.
     pub shutdown_ms: u64,
+    /// How many recent payments per second are searched for a second charge; 0: none.
+    pub duplicate_scan_per_second: u32,
+    /// How old a payment is when it is searched: old enough for the acquirer's lists to show everything.
+    pub duplicate_scan_after_s: u64,
+    /// Older payments are no longer searched.
+    pub duplicate_scan_within_h: u64,
 }
 
 /// One step's budget and width.
@@ -161,7 +167,16 @@ impl Default for Api {
 
 impl Default for Worker {
     fn default() -> Self {
-        Self { metrics_listen: None, lease_ms: 30_000, sweep_ms: 1_000, grace_ms: 30_000, shutdown_ms: 20_000 }
+        Self {
+            metrics_listen: None,
+            lease_ms: 30_000,
+            sweep_ms: 1_000,
+            grace_ms: 30_000,
+            shutdown_ms: 20_000,
+            duplicate_scan_per_second: 1,
+            duplicate_scan_after_s: 600,
+            duplicate_scan_within_h: 24,
+        }
     }
 }
 

@@ -140,6 +140,14 @@ pub fn is_outage(error: &sqlx::Error) -> bool {
     }
 }
 
+/// The database's time.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn now(pool: &PgPool) -> sqlx::Result<time::OffsetDateTime> {
+    sqlx::query_scalar!(r#"SELECT now() AS "now!""#).fetch_one(pool).await
+}
+
 /// The database's date.
 ///
 /// # Errors

@@ -88,6 +88,12 @@ pub enum MerchantError {
     /// There is no such live key.
     #[error("this merchant has no live key whose id or prefix is {0:?}; `payonce merchant keys NAME` shows all")]
     NoKey(String),
+    /// The default is none of the acquirers that the merchant may use.
+    #[error("{0:?} cannot be this merchant's default: it is none of those it may use; add --allow {0}")]
+    NotAllowed(String),
+    /// There is no such acquirer.
+    #[error("no [acquirers] profile named {0:?} is configured")]
+    NoAcquirer(String),
     /// The database.
     #[error("the database could not be asked: {0}")]
     Db(#[from] sqlx::Error),
@@ -184,13 +190,66 @@ pub async fn revoke(pool: &PgPool, merchant_id: Uuid, key: &str) -> Result<(), M
     if revoked.rows_affected() == 0 { Err(MerchantError::NoKey(key.to_owned())) } else { Ok(()) }
 }
 
+/// Which acquirers a merchant's payments go to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// The profile of payments that name none; `None`: the service's default.
+    pub default_acquirer: Option<String>,
+    /// The profiles that it may use; `None`: all.
+    pub acquirers: Option<Vec<String>>,
+}
+
+impl Routing {
+    /// Whether the merchant's payments may go there.
+    #[must_use]
+    pub fn allows(&self, acquirer: &str) -> bool {
+        self.acquirers.as_ref().is_none_or(|all| all.iter().any(|name| name == acquirer))
+    }
+
+    /// Where a payment goes that names no acquirer; `None`: it has to name one.
+    #[must_use]
+    pub fn default_of<'a>(&'a self, service: &'a str) -> Option<&'a str> {
+        Some(self.default_acquirer.as_deref().unwrap_or(service)).filter(|name| self.allows(name))
+    }
+}
+
+/// A merchant's routing.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn routing(pool: &PgPool, merchant_id: Uuid) -> Result<Routing, MerchantError> {
+    let row = sqlx::query_as!(Routing, "SELECT default_acquirer, acquirers FROM merchants WHERE id = $1", merchant_id);
+    Ok(row.fetch_optional(pool).await?.unwrap_or_default())
+}
+
+/// Sets a merchant's routing, from the next request on. Payments that were accepted stay where they are.
+///
+/// # Errors
+/// [`MerchantError::NotAllowed`] when the default is none of those allowed.
+pub async fn route(pool: &PgPool, merchant_id: Uuid, routing: &Routing) -> Result<(), MerchantError> {
+    if let Some(name) = routing.default_acquirer.as_deref().filter(|name| !routing.allows(name)) {
+        return Err(MerchantError::NotAllowed(name.to_owned()));
+    }
+    sqlx::query!(
+        "UPDATE merchants SET default_acquirer = $2, acquirers = $3 WHERE id = $1",
+        merchant_id,
+        routing.default_acquirer,
+        routing.acquirers.as_deref(),
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
 /// Who calls: a merchant, by one of its keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The merchant.
     pub merchant_id: Uuid,
     /// The API key.
     pub key_id: Uuid,
+    /// Where its payments go.
+    pub routing: Routing,
 }
 
 /// Whose credentials these are, in their order; `None` for one that is nobody's, or revoked. Many in
@@ -203,14 +262,19 @@ pub struct Caller {
 pub async fn authenticate(pool: &PgPool, credentials: &[&str]) -> sqlx::Result<Vec<Option<Caller>>> {
     let hashes: Vec<Vec<u8>> = credentials.iter().map(|credential| hash(credential)).collect();
     let rows = sqlx::query!(
-        r#"SELECT secret_hash, merchant_id, id FROM api_keys WHERE secret_hash = ANY($1) AND revoked_at IS NULL"#,
+        r#"SELECT k.secret_hash, k.merchant_id, k.id, m.default_acquirer, m.acquirers
+           FROM api_keys k JOIN merchants m ON m.id = k.merchant_id
+           WHERE k.secret_hash = ANY($1) AND k.revoked_at IS NULL"#,
         &hashes,
     )
     .fetch_all(pool)
     .await?;
     let callers: HashMap<Vec<u8>, Caller> = rows
         .into_iter()
-        .map(|row| (row.secret_hash, Caller { merchant_id: row.merchant_id, key_id: row.id }))
+        .map(|row| {
+            let routing = Routing { default_acquirer: row.default_acquirer, acquirers: row.acquirers };
+            (row.secret_hash, Caller { merchant_id: row.merchant_id, key_id: row.id, routing })
+        })
         .collect();
-    Ok(hashes.iter().map(|hash| callers.get(hash).copied()).collect())
+    Ok(hashes.iter().map(|hash| callers.get(hash).cloned()).collect())
 }

@@ -2,6 +2,7 @@
 
 use crate::committer::Verdict;
 use crate::payment::PaymentKey;
+use crate::payment::life::{self, Event, Illegal, Outcome, Status};
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -91,15 +92,27 @@ pub async fn open_of(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Vec<Review>>
     .await
 }
 
-/// What the acquirer reports contradicts a payment that is final: the state stays, a person is told.
+/// What the acquirer reports contradicts what we have on record, or itself: the state stays, a person is told.
 #[derive(Clone, Debug)]
 pub struct Contradiction {
     /// The payment.
     pub of: PaymentKey,
-    /// [`Reason::LateSuccess`] or [`Reason::DuplicateAtProvider`].
+    /// [`Reason::LateSuccess`], [`Reason::DuplicateAtProvider`] or [`Reason::Conflicted`].
     pub reason: Reason,
     /// What the acquirer said.
     pub detail: String,
+}
+
+/// Why a person must look when the acquirer says `outcome` of a charge `reported`, and the payment is in `status`
+/// by the charge `known`: money that moved although the payment is final without it, or by another charge.
+#[must_use]
+pub fn contradiction(status: Status, known: Option<&str>, outcome: Outcome, reported: Option<&str>) -> Option<Reason> {
+    let another_charge = outcome == Outcome::Success && known != reported;
+    match life::decide(status, Event::Learned(outcome)) {
+        Err(Illegal::LateSuccess) => Some(Reason::LateSuccess),
+        Err(Illegal::Final) if status == Status::Paid && another_charge => Some(Reason::DuplicateAtProvider),
+        _ => None,
+    }
 }
 
 /// Opens the reviews; one per payment and reason stays open however often it is found.
@@ -115,7 +128,6 @@ pub(crate) async fn contradictions(conn: &mut PgConnection, rows: &[&Contradicti
                INSERT INTO reviews (merchant_id, payment_id, reason, detail)
                SELECT i.merchant_id, i.payment_id, i.reason, i.detail FROM input i
                JOIN payments p ON p.merchant_id = i.merchant_id AND p.id = i.payment_id
-               WHERE p.final_at IS NOT NULL
                ON CONFLICT DO NOTHING RETURNING merchant_id, payment_id, reason),
            shown AS (
                UPDATE payments p SET in_review = true, version = p.version + 1, updated_at = now()

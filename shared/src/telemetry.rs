@@ -76,6 +76,7 @@ pub struct Metrics {
     circuits: Family<Labels<2>, Gauge>,
     contracts: Family<Labels<1>, Gauge>,
     unserved: Family<Labels<1>, Gauge>,
+    webhooks: Counters<2>,
     gauges: gauges::Gauges,
 }
 
@@ -94,7 +95,7 @@ impl Default for Metrics {
         let (takeovers, stale, commits) = (Counter::default(), Counter::default(), Counter::default());
         let steps = Histograms::new_with_constructor(fast as fn() -> Histogram);
         let request_seconds = Histograms::new_with_constructor(fast as fn() -> Histogram);
-        let (calls, requests) = (Counters::default(), Counters::default());
+        let (calls, requests, webhooks) = (Counters::default(), Counters::default(), Counters::default());
         let commit_rows = Histogram::new(buckets(1.0, 2.0, 9));
         let (database_up, listener_up) = (Gauge::default(), Family::default());
         let (circuits, contracts, unserved) =
@@ -151,6 +152,11 @@ impl Default for Metrics {
             "1 for each lane whose jobs wait for an acquirer or a sink that this worker does not know",
             unserved.clone(),
         );
+        registry.register(
+            "payonce_acquirer_webhooks",
+            "Messages of acquirers, by what became of them",
+            webhooks.clone(),
+        );
         let gauges = gauges::Gauges::register(&mut registry);
         Self {
             registry,
@@ -168,6 +174,7 @@ impl Default for Metrics {
             circuits,
             contracts,
             unserved,
+            webhooks,
             gauges,
         }
     }
@@ -242,6 +249,12 @@ impl Metrics {
             self.circuits.get_or_create(&labels).set(i64::from(word == state));
         }
         self.gauges.park(acquirer, state != "closed");
+    }
+
+    /// An acquirer told us something.
+    pub fn acquirer_webhook(&self, acquirer: &str, result: &'static str) {
+        let labels = Labels([("acquirer", acquirer.to_owned()), ("result", result.to_owned())]);
+        self.webhooks.get_or_create(&labels).inc();
     }
 
     /// The lanes with jobs that this worker does not serve.

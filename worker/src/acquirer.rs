@@ -110,6 +110,12 @@ impl AcquirerClient {
         self.contract.lookup != Lookup::None
     }
 
+    /// Whether it can list all charges that bear a reference.
+    #[must_use]
+    pub const fn lists_by_reference(&self) -> bool {
+        self.lists_by_reference
+    }
+
     /// The way in: every call needs a pass.
     #[must_use]
     pub const fn gate(&self) -> &Gate {

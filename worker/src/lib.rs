@@ -3,6 +3,7 @@
 pub mod acquirer;
 pub mod context;
 mod contracts;
+mod duplicates;
 pub mod faults;
 mod probe;
 pub mod sinks;
@@ -32,6 +33,7 @@ pub async fn run(
     let mut watching = probe::start(&context);
     watching.spawn(sweep::run(context.clone()));
     watching.spawn(contracts::run(context.clone()));
+    watching.spawn(duplicates::run(context.clone()));
     // The queue yields no errors and steps run in tasks of their own, so a worker ends early only by a
     // fault outside both. Its lane must not stay without one.
     let mut monitor = Monitor::new().should_restart(|_, _| true);

@@ -15,13 +15,12 @@ use shared::acquirer::Answer;
 use shared::committer::Write;
 use shared::payment::call::{Begin, Ended, Kind, Sends};
 use shared::payment::claim::{Claim, Drop, GiveBack};
-use shared::payment::life::{self, Event, Illegal, Outcome, Status};
+use shared::payment::read;
 use shared::payment::record::{Final, Open, Then};
 use shared::payment::request::key_hash;
 use shared::payment::sending::{History, Known};
-use shared::payment::{Payment, read};
 use shared::queue::{Claimed, Step};
-use shared::review::{Contradiction, Reason};
+use shared::review::{Contradiction, Reason, contradiction};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -200,9 +199,10 @@ async fn write_open(context: &Context, claim: &Claim, ended: Option<Ended>, then
 async fn stale(context: &Context, claim: &Claim, answer: &Answer) -> Came {
     tracing::warn!("the claim was lost to another worker; nothing was written");
     let Ok(Some(now)) = read::one(&context.pool, claim.payment.key()).await else { return "stale" };
-    if let Some(reason) = contradiction(&now, answer) {
-        let transaction = answer.transaction_id.as_deref().unwrap_or("without an id");
-        let known = now.transaction_id.as_deref().unwrap_or("none");
+    let (known, reported) = (now.transaction_id.as_deref(), answer.transaction_id.as_deref());
+    if let Some(reason) = contradiction(now.status, known, answer.outcome, reported) {
+        let transaction = reported.unwrap_or("without an id");
+        let known = known.unwrap_or("none");
         let detail = format!(
             "the payment is {} (transaction: {known}), and the acquirer reports transaction {transaction} as approved",
             now.status
@@ -212,16 +212,6 @@ async fn stale(context: &Context, claim: &Claim, answer: &Answer) -> Came {
         context.write(Write::Contradiction(row), claim.lease_until).await;
     }
     "stale"
-}
-
-/// Money that moved although the payment is final without it, or paid by another charge.
-fn contradiction(now: &Payment, answer: &Answer) -> Option<Reason> {
-    let other_charge = answer.outcome == Outcome::Success && now.transaction_id != answer.transaction_id;
-    match life::decide(now.status, Event::Learned(answer.outcome)) {
-        Err(Illegal::LateSuccess) => Some(Reason::LateSuccess),
-        Err(Illegal::Final) if now.status == Status::Paid && other_charge => Some(Reason::DuplicateAtProvider),
-        _ => None,
-    }
 }
 
 /// Hands the claim back unused, due again after `rest`.

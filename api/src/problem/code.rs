@@ -16,6 +16,8 @@ pub enum Code {
     IdempotencyKeyInvalid,
     /// 401: no credential, or one that is unknown or revoked.
     Unauthorized,
+    /// 401: an acquirer's message whose signature does not hold.
+    WebhookSignatureInvalid,
     /// 404: no such path.
     NotFound,
     /// 404: no such payment of this merchant.
@@ -69,11 +71,12 @@ const fn refuse(status: StatusCode, title: &'static str, advice: &'static str) -
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::InvalidRequest,
         Self::IdempotencyKeyMissing,
         Self::IdempotencyKeyInvalid,
         Self::Unauthorized,
+        Self::WebhookSignatureInvalid,
         Self::NotFound,
         Self::PaymentNotFound,
         Self::MethodNotAllowed,
@@ -98,6 +101,7 @@ impl Code {
             Self::IdempotencyKeyMissing => "idempotency_key_missing",
             Self::IdempotencyKeyInvalid => "idempotency_key_invalid",
             Self::Unauthorized => "unauthorized",
+            Self::WebhookSignatureInvalid => "webhook_signature_invalid",
             Self::NotFound => "not_found",
             Self::PaymentNotFound => "payment_not_found",
             Self::MethodNotAllowed => "method_not_allowed",
@@ -138,6 +142,11 @@ impl Code {
                 StatusCode::UNAUTHORIZED,
                 "The credential is missing, unknown or revoked",
                 "Send `Authorization: Bearer` with a live API key of the merchant.",
+            ),
+            Self::WebhookSignatureInvalid => refuse(
+                StatusCode::UNAUTHORIZED,
+                "The signature does not hold",
+                "For acquirers: sign time and body with the secret that both sides have, within 5 minutes. For operators: compare webhook_secret, and the clocks.",
             ),
             Self::NotFound => refuse(
                 StatusCode::NOT_FOUND,

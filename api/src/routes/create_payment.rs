@@ -9,7 +9,7 @@ use crate::body::PaymentRequest;
 use crate::draining::Draining;
 use crate::patience::patiently;
 use crate::prefer::{self, PREFERENCE_APPLIED};
-use crate::problem::{Code, Problem, RETRY_AFTER_S};
+use crate::problem::{Code, Fault, Problem, RETRY_AFTER_S};
 use crate::wait::{Until, Waited};
 use crate::{idempotency_key, payload, traceparent};
 use axum::Router;
@@ -17,6 +17,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use shared::merchant::Routing;
 use shared::payment::Payment;
 use shared::payment::accept::{self, Accept, Accepted};
 use shared::payment::body::PaymentBody;
@@ -71,8 +72,15 @@ pub async fn create_payment(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let accept = read(&api, caller.merchant_id, &parts.headers, body).await?;
-    let accepted = patiently(accept::accept(&api.committer, &api.pool, accept.clone())).await?;
+    let mut accept = read(&api, caller.merchant_id, &parts.headers, body).await?;
+    let accepted = match route(&api, &caller.routing, accept.request.acquirer.as_deref()) {
+        Ok(acquirer) => {
+            accept.acquirer = acquirer;
+            patiently(accept::accept(&api.committer, &api.pool, accept.clone())).await?
+        }
+        // It may have had a way when its key was taken; a repeat hears what became of it.
+        Err(no_way) => patiently(accept::of_key(&api.pool, &accept)).await?.ok_or(no_way)?,
+    };
     let role = Role::of(&accepted);
     let wish_s = prefer::wait_s(&parts.headers, LONGEST_WAIT_S);
     let (accepted, waited_s) = match wish_s {
@@ -90,23 +98,35 @@ fn applied(seconds: u32) -> HeaderValue {
     HeaderValue::from_str(&format!("wait={seconds}")).unwrap_or_else(|_| HeaderValue::from_static("wait"))
 }
 
-/// Reads and checks a request.
+/// Reads and checks a request; its way to an acquirer is not chosen yet.
 async fn read(api: &Api, merchant_id: Uuid, headers: &HeaderMap, body: axum::body::Body) -> Result<Accept, Problem> {
     let idempotency_key = idempotency_key::of(headers)?;
     Span::current().record("key_hash", key_hash(&idempotency_key));
     let patience = Duration::from_millis(api.config.api.request_timeout_ms);
     let body = payload::read(headers, body, patience).await?;
-    let knows = |name: &str| api.config.acquirers.contains_key(name);
-    let (request, metadata) = PaymentRequest::read(&body, knows).map_err(Problem::invalid)?.into_parts();
+    let (request, metadata) = PaymentRequest::read(&body).map_err(Problem::invalid)?.into_parts();
     Ok(Accept {
         merchant_id,
         payment_id: Uuid::now_v7(),
         idempotency_key,
-        acquirer: request.acquirer.clone().unwrap_or_else(|| api.config.default_acquirer.clone()),
+        acquirer: String::new(),
         request,
         metadata,
         traceparent: traceparent::of(headers),
     })
+}
+
+/// The acquirer of a new payment: the one that was asked for, or the merchant's default, or the service's.
+fn route(api: &Api, routing: &Routing, asked: Option<&str>) -> Result<String, Problem> {
+    let refused = |code, detail| Problem::invalid(vec![Fault::in_body(&["acquirer"], code, detail)]);
+    match asked {
+        Some(name) if api.config.acquirers.contains_key(name) && routing.allows(name) => Ok(name.to_owned()),
+        Some(_) => Err(refused("unknown_acquirer", "acquirer must be the name of an acquirer that you may use")),
+        None => routing
+            .default_of(&api.config.default_acquirer)
+            .map(str::to_owned)
+            .ok_or_else(|| refused("missing", "acquirer is missing: none of those that you may use is your default")),
+    }
 }
 
 /// What a request is to its payment.

@@ -2,6 +2,7 @@
 
 mod acquirers;
 mod clock;
+mod contracts;
 mod database;
 mod listening;
 
@@ -85,6 +86,10 @@ async fn of_service(config: &Config) -> Vec<Finding> {
     let mut findings = vec![told(of_configuration(config))];
     findings.extend(database::check(config).await.into_iter().map(told));
     findings.extend(acquirers::check(config).await.into_iter().map(told));
+    findings.extend(contracts::check(config).into_iter().map(told));
+    if !config.acquirers.is_empty() {
+        say(format_args!("\nWhat the acquirers promise (docs/provider-contracts.md):\n\n{}", contracts::table(config)));
+    }
     findings
 }
 

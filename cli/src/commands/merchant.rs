@@ -7,11 +7,11 @@ use crate::output::say;
 use crate::table::table;
 use clap::Subcommand;
 use serde_json::{Value, json};
-use shared::merchant::{self, ApiKey, Credential, Merchant};
+use shared::merchant::{self, ApiKey, Credential, Merchant, MerchantError, Routing};
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 
-/// Make merchants, and make and revoke their API keys
+/// Make merchants, make and revoke their API keys, and route their payments
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -40,6 +40,23 @@ enum Action {
         #[arg(long)]
         new: bool,
     },
+    /// Show which acquirers a merchant's payments go to, or say so
+    Route {
+        /// The merchant's name
+        name: String,
+        /// The acquirer of payments that name none
+        #[arg(long, value_name = "ACQUIRER")]
+        default: Option<String>,
+        /// Leave payments that name none to the service's default_acquirer
+        #[arg(long, conflicts_with = "default")]
+        no_default: bool,
+        /// An acquirer that the merchant may use, and no other; may be repeated
+        #[arg(long, value_name = "ACQUIRER")]
+        allow: Vec<String>,
+        /// Let the merchant use every acquirer
+        #[arg(long, conflicts_with = "allow")]
+        allow_all: bool,
+    },
     /// Revoke an API key: it is refused from the next request on
     Revoke {
         /// The merchant's name
@@ -50,7 +67,8 @@ enum Action {
 }
 
 pub async fn run(args: Args) -> Result<(), Failure> {
-    let pool = database::open(&args.config.load()?, 1).await?;
+    let config = args.config.load()?;
+    let pool = database::open(&config, 1).await?;
     let text = match args.action {
         Action::Create { name } => {
             let (merchant, credential) = merchant::create(&pool, &name).await?;
@@ -63,6 +81,26 @@ pub async fn run(args: Args) -> Result<(), Failure> {
                 true => shown_once(&merchant, &merchant::add_key(&pool, merchant.id).await?, args.json),
                 false => keys(&merchant::keys(&pool, merchant.id).await?, args.json),
             }
+        }
+        Action::Route { name, default, no_default, allow, allow_all } => {
+            let unknown = allow.iter().chain(&default).find(|acquirer| !config.acquirers.contains_key(*acquirer));
+            if let Some(acquirer) = unknown {
+                return Err(MerchantError::NoAcquirer(acquirer.clone()).into());
+            }
+            let merchant = merchant::named(&pool, &name).await?;
+            let before = merchant::routing(&pool, merchant.id).await?;
+            let routing = Routing {
+                default_acquirer: if no_default { None } else { default.or(before.default_acquirer.clone()) },
+                acquirers: match (allow_all, allow.is_empty()) {
+                    (true, _) => None,
+                    (false, true) => before.acquirers.clone(),
+                    (false, false) => Some(allow),
+                },
+            };
+            if routing != before {
+                merchant::route(&pool, merchant.id, &routing).await?;
+            }
+            routed(&merchant, &routing, &config.default_acquirer, args.json)
         }
         Action::Revoke { name, key } => {
             let merchant = merchant::named(&pool, &name).await?;
@@ -104,6 +142,21 @@ fn keys(keys: &[ApiKey], json: bool) -> String {
         [format!("{}…", k.prefix), k.id.to_string(), second(k.created_at), state]
     };
     table(["BEGINS WITH", "ID", "CREATED", "STATE"], &keys.iter().map(row).collect::<Vec<_>>())
+}
+
+fn routed(merchant: &Merchant, routing: &Routing, service: &str, json: bool) -> String {
+    if json {
+        return json!({"merchant_id": merchant.id, "name": merchant.name,
+            "default_acquirer": routing.default_acquirer, "acquirers": routing.acquirers})
+        .to_string();
+    }
+    let default = match (&routing.default_acquirer, routing.default_of(service)) {
+        (Some(own), _) => own.clone(),
+        (None, Some(service)) => format!("{service} (the service's default)"),
+        (None, None) => "none: each payment has to name its acquirer".to_owned(),
+    };
+    let allowed = routing.acquirers.as_ref().map_or_else(|| "all".to_owned(), |all| all.join(", "));
+    format!("merchant  {} ({})\ndefault   {default}\nmay use   {allowed}", merchant.name, merchant.id)
 }
 
 fn revoked(merchant: &Merchant, key: &str, json: bool) -> String {

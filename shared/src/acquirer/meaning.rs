@@ -42,9 +42,11 @@ impl Signature {
     fn matches(&self, status: u16, body: &Value) -> bool {
         let said = || {
             let (pointer, equals) = (self.pointer.as_deref()?, self.equals.as_deref()?);
-            Some(match body.pointer(pointer)? {
-                Value::String(text) => text == equals,
-                other => other.to_string() == equals,
+            let said = body.pointer(pointer)?;
+            Some(match said {
+                Value::String(text) => *text == equals,
+                Value::Bool(_) | Value::Number(_) => format!("{said}") == equals,
+                Value::Null | Value::Array(_) | Value::Object(_) => false,
             })
         };
         self.status == status && (self.pointer.is_none() || said() == Some(true))

@@ -30,6 +30,17 @@ impl From<Box<RawValue>> for ForeignText {
     }
 }
 
+/// What a charge's status means.
+pub(super) fn word(status: &str) -> Option<Outcome> {
+    match status {
+        "approved" => Some(Outcome::Success),
+        "declined" => Some(Outcome::Declined),
+        "rejected" => Some(Outcome::Failed),
+        "processing" => Some(Outcome::Processing),
+        _ => None,
+    }
+}
+
 #[derive(Debug, Deserialize)]
 struct ChargeList<'a> {
     #[serde(borrow)]
@@ -50,13 +61,7 @@ impl Seen {
     }
 
     fn outcome(&self, meaning: &Meaning, status: u16) -> Option<Outcome> {
-        match self.charge.status.as_str() {
-            "approved" => Some(Outcome::Success),
-            "declined" => Some(Outcome::Declined),
-            "rejected" => Some(Outcome::Failed),
-            "processing" => Some(Outcome::Processing),
-            _ => meaning.outcome(status, &self.json),
-        }
+        word(&self.charge.status).or_else(|| meaning.outcome(status, &self.json))
     }
 }
 

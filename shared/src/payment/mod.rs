@@ -8,8 +8,10 @@ pub mod life;
 pub mod read;
 pub mod record;
 pub mod request;
+pub mod scan;
 pub mod sending;
 pub mod settle;
+pub mod told;
 
 use life::Status;
 use time::OffsetDateTime;

@@ -25,6 +25,31 @@ pub async fn one(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Option<Payment>>
     .await
 }
 
+/// A merchant's payments with ids after one and before another, oldest first.
+pub(super) async fn between(
+    pool: &PgPool,
+    merchant_id: Uuid,
+    after: Uuid,
+    before: Uuid,
+    limit: i64,
+) -> sqlx::Result<Vec<Payment>> {
+    sqlx::query_as!(
+        Payment,
+        r#"SELECT merchant_id, id, payment_intent_id, idempotency_key, status AS "status: Status",
+                  amount_minor, currency, payment_method_id, acquirer, metadata, traceparent,
+                  transaction_id, decline_code, decline_message, failure_code, failure_message,
+                  attempt, lease_until, first_call_at, unknown_at, in_review, version,
+                  created_at, updated_at, final_at
+           FROM payments WHERE merchant_id = $1 AND id > $2 AND id < $3 ORDER BY id LIMIT $4"#,
+        merchant_id,
+        after,
+        before,
+        limit,
+    )
+    .fetch_all(pool)
+    .await
+}
+
 /// Versions of many payments at once, for those who wait for a change.
 ///
 /// # Errors

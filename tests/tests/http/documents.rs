@@ -3,18 +3,20 @@
 use crate::{assert_problem, ended, get_with, in_doubt, order, path_of, post_bytes, send, world};
 use reqwest::Method;
 use serde_json::Value;
+use shared::config::Secret;
 use shared::payment::life::Status;
 use std::collections::BTreeSet;
 use tests::{Answer, Client, World};
 use uuid::Uuid;
 
 /// Every route there is.
-const ROUTES: [(&str, &str); 9] = [
+const ROUTES: [(&str, &str); 10] = [
     ("get", "/docs"),
     ("get", "/healthz"),
     ("get", "/metrics"),
     ("get", "/openapi.json"),
     ("get", "/readyz"),
+    ("post", "/v1/acquirers/{name}/webhooks"),
     ("get", "/v1/events"),
     ("get", "/v1/payments"),
     ("post", "/v1/payments"),
@@ -23,7 +25,9 @@ const ROUTES: [(&str, &str); 9] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_is_openapi_3_1_and_has_every_route() {
-    let (_world, api) = world().await;
+    let mut world = World::new().await;
+    world.config.acquirers.get_mut("default").expect("there").webhook_secret = Some(Secret("secret".to_owned()));
+    let api = world.api().await;
     let contract = api.client.get("/openapi.json").await;
     assert_eq!((contract.status, contract.header("Content-Type")), (200, "application/json"));
     assert!(contract.json["openapi"].as_str().is_some_and(|version| version.starts_with("3.1.")), "{}", contract.text);
@@ -36,7 +40,13 @@ async fn the_contract_is_openapi_3_1_and_has_every_route() {
     assert_eq!(routes, ROUTES);
     for (method, path) in ROUTES {
         let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
-        let answer = send(&api.client, method, &path.replace("{id}", &Uuid::nil().to_string()), &[]).await;
+        let answer = send(
+            &api.client,
+            method,
+            &path.replace("{id}", &Uuid::nil().to_string()).replace("{name}", "default"),
+            &[],
+        )
+        .await;
         assert!(!["not_found", "method_not_allowed"].contains(&answer.code()), "{path}: {}", answer.text);
     }
     // Whoever makes a client of it needs the credential's form and no outside file.

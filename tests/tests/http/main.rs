@@ -1,6 +1,7 @@
 //! The HTTP contract, laid out like its URLs: what a client may rely on, asked over real connections of
 //! api instances, workers, an acquirer and a database.
 
+mod acquirer_webhooks;
 mod documents;
 mod events;
 mod get_payment;
@@ -11,6 +12,7 @@ mod metrics;
 mod network;
 mod post_payments;
 mod problems;
+mod routing;
 mod slow_clients;
 mod stopping;
 

@@ -1,8 +1,10 @@
 //! The life of a payment at its worst moments: timed out, cut off, taken over, run twice, answered in
 //! every way an acquirer can think of. Whatever happens, it ends right and money moves at most once.
 
+mod acquirer_away;
 mod crashes;
 mod doubt;
+mod duplicates;
 mod incident;
 mod late;
 mod missing_profile;
