@@ -2,6 +2,7 @@
 //! every way an acquirer can think of. Whatever happens, it ends right and money moves at most once.
 
 mod acquirer_away;
+mod contracts;
 mod crashes;
 mod doubt;
 mod duplicates;
