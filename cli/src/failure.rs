@@ -68,6 +68,9 @@ pub enum Failure {
     /// The simulated acquirer's settings.
     #[error("the acquirer's settings are refused: {0}")]
     Settings(#[from] sandbox::acquirer::InvalidSettings),
+    /// A shipped profile.
+    #[error(transparent)]
+    Profile(#[from] sandbox::profiles::UnknownProfile),
     /// A file.
     #[error("cannot {what} {}: {source}", path.display())]
     File {

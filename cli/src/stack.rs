@@ -22,6 +22,7 @@ use shared::telemetry::Metrics;
 use sqlx::PgPool;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Connections of the stack's own pool, for whoever wants to look in.
 const OWN_CONNECTIONS: u32 = 4;
@@ -67,7 +68,10 @@ impl Stack {
         let metrics_listen = config.worker.metrics_listen.filter(|_| parts.workers > 0);
         let metrics_port = listen::bind_if("/metrics of the workers", metrics_listen, "worker.metrics_listen").await?;
         let acquirer = match parts.acquirer {
-            Some((listen, settings)) => Some(start_acquirer(listen, settings, &mut config).await?),
+            Some((listen, settings)) => {
+                let api_url = ports.as_ref().map(Ports::api_url).transpose()?;
+                Some(start_acquirer(listen, settings, &mut config, api_url.as_deref()).await?)
+            }
             None => None,
         };
         let postgres = match parts.postgres {
@@ -219,17 +223,23 @@ impl Stack {
 }
 
 /// Whatever the configuration says: with a simulated acquirer nothing is ever sent to another one,
-/// and no credential to it.
+/// and no credential to it. One that tells of its charges tells this stack's API.
 async fn start_acquirer(
     listen: SocketAddr,
-    settings: acquirer::Settings,
+    mut settings: acquirer::Settings,
     config: &mut Config,
+    api_url: Option<&str>,
 ) -> Result<Acquirer, Failure> {
+    let secret = Uuid::new_v4().to_string();
+    let tells = settings.webhook_url.take().and(api_url);
+    settings.webhook_url = tells.map(|url| format!("{url}/v1/acquirers/{}/webhooks", config.default_acquirer));
+    settings.webhook_secret = tells.map(|_| secret.as_str().into());
     let acquirer = listen::acquirer(listen, settings, "--acquirer-listen").await?;
     for profile in config.acquirers.values_mut() {
         profile.kind = Kind::Http;
         profile.base_url = listen::url(acquirer.addr());
         profile.credential = None;
+        profile.webhook_secret = tells.map(|_| Secret(secret.clone()));
     }
     Ok(acquirer)
 }

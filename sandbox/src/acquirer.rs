@@ -1,9 +1,10 @@
 //! A simulated acquirer behind a real HTTP server.
 //!
-//! It plays the contract of a plain HTTP acquirer (`POST` and `GET /charges`), keeps its own
-//! books (`/ledger`) and fails on demand: by magic payment methods ([`Method`]), by rates and
-//! latencies ([`Settings`], `/faults`). What it books it books in its own time: a client that
-//! gives up and leaves does not undo a charge, as in life.
+//! It speaks the wire form of a plain HTTP acquirer (`POST` and `GET /charges`) and plays any
+//! contract about keys, repeats and look-ups ([`Settings`]; [`profiles`](crate::profiles) has six),
+//! keeps its own books (`/ledger`) and fails on demand: by magic payment methods ([`Method`]), by
+//! rates and latencies ([`Settings`], `/faults`). What it books it books in its own time: a client
+//! that gives up and leaves does not undo a charge, as in life.
 
 mod answers;
 mod behaviour;
@@ -14,13 +15,17 @@ mod clock;
 mod control;
 mod desk;
 mod draw;
+mod key_location;
 mod latency;
 mod ledger;
 mod lookups;
 mod method;
 mod order;
+mod refusal;
+mod secret;
 mod server;
 mod settings;
+mod webhooks;
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,10 +37,14 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use desk::Desk;
+pub use draw::fault_of;
+pub use key_location::{InvalidKeyLocation, KeyLocation};
 pub use latency::Latency;
 pub use ledger::{Calls, Duplicate, EntryView, LedgerView, ReferenceView};
 pub use method::{Method, UnknownFault};
-pub use settings::{InvalidSettings, Lookup, Settings};
+pub use refusal::Refusal;
+pub use secret::Secret;
+pub use settings::{InvalidSettings, Lookup, Replay, Settings};
 
 /// A running acquirer. Dropping it closes its port and every connection.
 pub struct Acquirer {

@@ -122,7 +122,8 @@ impl Load {
             "payment_intent_id": format!("bench-{}", id.simple()),
             "amount_minor": 1999,
             "currency": "EUR",
-            "payment_method_id": "pm_ok",
+            // No two by one card: some acquirers take these for one.
+            "payment_method_id": format!("card_{}", id.simple()),
         });
         let post = self.http.post(format!("{}/v1/payments", self.api_url)).bearer_auth(&self.api_key);
         let began = Instant::now();

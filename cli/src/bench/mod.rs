@@ -3,12 +3,15 @@
 
 mod counters;
 mod embedded;
+pub mod faults;
 mod load;
 mod report;
 
+use crate::profiles::Played;
 use clap::Parser;
 use counters::Counters;
 use embedded::Embedded;
+use faults::Storm;
 use load::{Load, Progress};
 use report::{Millis, Report};
 use serde::Deserialize;
@@ -36,6 +39,19 @@ pub struct Args {
     /// Drive the running stack that wrote this file (`payonce dev --info FILE`) instead of an embedded one.
     #[arg(long, value_name = "FILE")]
     info: Option<PathBuf>,
+    /// Instead: send the payments through an acquirer that fails in every way it knows, for each shipped contract or
+    /// the one of --profile, and compare its books with ours. Ends with 1 when something is there that must not be.
+    #[arg(long, conflicts_with_all = ["info", "acquirer_ms", "rate", "seconds", "concurrency"])]
+    faults: bool,
+    /// With --faults: this shipped contract only, such as checkout_like.
+    #[arg(long, value_name = "NAME", requires = "faults")]
+    profile: Option<String>,
+    /// With --faults: the share of payments that meet a fault.
+    #[arg(long, value_name = "SHARE", requires = "faults", default_value_t = 0.2, value_parser = share)]
+    fault_rate: f64,
+    /// With --faults: which payments meet which faults.
+    #[arg(long, value_name = "N", requires = "faults", default_value_t = 1)]
+    seed: u64,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -49,11 +65,19 @@ struct Target {
     database_url: String,
 }
 
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("a share is from 0 to 1".to_owned()) }
+}
+
 /// Runs the bench and prints its report.
 ///
 /// # Errors
-/// When the stack cannot be started or read, or a payment is not accepted.
+/// When the stack cannot be started or read, a payment is not accepted, or `--faults` found what must not be.
 pub async fn run(args: Args) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    if args.faults {
+        return storms(&args).await;
+    }
     let report = match &args.info {
         Some(file) => against_running(&args, serde_json::from_slice(&std::fs::read(file)?)?).await?,
         None => against_embedded(&args).await?,
@@ -64,6 +88,31 @@ pub async fn run(args: Args) -> Result<(), Box<dyn std::error::Error + Send + Sy
         print!("{report}");
     }
     Ok(())
+}
+
+async fn storms(args: &Args) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let storm = Storm { payments: args.payments, rate: args.fault_rate, seed: args.seed };
+    let played: Vec<Played> = match &args.profile {
+        Some(name) => vec![Played::named(name)?],
+        None => Played::all().collect(),
+    };
+    let mut broken = Vec::new();
+    for played in played {
+        let outcome = faults::run(played, storm).await?;
+        if !outcome.holds() {
+            broken.push(outcome.profile);
+        }
+        if args.json {
+            println!("{}", serde_json::to_string(&outcome)?);
+        } else {
+            println!("{outcome}");
+        }
+    }
+    if broken.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("something is there that must not be: {}", broken.join(", ")).into())
+    }
 }
 
 type Outcome = Result<Report, Box<dyn std::error::Error + Send + Sync>>;

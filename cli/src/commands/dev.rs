@@ -9,6 +9,7 @@ use crate::database;
 use crate::demo;
 use crate::failure::Failure;
 use crate::output::say;
+use crate::profiles::Played;
 use crate::shutdown::Shutdown;
 use crate::stack::{Parts, Stack};
 use sandbox::acquirer::Settings;
@@ -38,6 +39,9 @@ pub struct Args {
     /// Where the simulated acquirer listens; port 0 takes any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8081")]
     acquirer_listen: SocketAddr,
+    /// Let the simulated acquirer play this shipped contract (sandbox/profiles), such as adyen_like
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    profile: Option<String>,
     /// Write addresses and the API key to this file as JSON, once all is up
     #[arg(long, value_name = "FILE")]
     info: Option<PathBuf>,
@@ -51,32 +55,33 @@ pub struct Args {
 /// # Errors
 /// What did not start, or ended by itself.
 pub async fn run(args: Args) -> Result<(), Failure> {
-    let config = configuration(&args)?;
+    let played = args.profile.as_deref().map(Played::named).transpose()?;
+    let config = configuration(&args, played.as_ref())?;
     telemetry::start_logging(config.log_format);
     let shutdown = Shutdown::on_signals()?;
-    let starting = start(config, &args);
+    let starting = start(config, &args, played.map(|played| played.settings).unwrap_or_default());
     let Some((stack, info)) = shutdown.unless_requested(starting).await.transpose()? else { return Ok(()) };
     say(info.welcome(&stack, args.data.as_deref()));
     stack.run_until(&shutdown).await
 }
 
-fn configuration(args: &Args) -> Result<Config, Failure> {
-    let mut config = Config::load_over(&defaults::short_times(), args.config.as_deref())?;
+fn configuration(args: &Args, played: Option<&Played>) -> Result<Config, Failure> {
+    let mut defaults = defaults::short_times();
+    if let Some(played) = played {
+        defaults.default_acquirer = played.name.to_owned();
+        defaults.acquirers = [(played.name.to_owned(), played.acquirer.clone())].into();
+    }
+    let mut config = Config::load_over(&defaults, args.config.as_deref())?;
     config.api.listen = args.listen.unwrap_or(config.api.listen);
     Ok(config)
 }
 
-async fn start(config: Config, args: &Args) -> Result<(Stack, Info), Failure> {
+async fn start(config: Config, args: &Args, settings: Settings) -> Result<(Stack, Info), Failure> {
     if let Some(file) = &args.info {
         info::prepare(file)?;
     }
     let postgres = postgres(&config, args.data.as_deref()).await?;
-    let parts = Parts {
-        api: true,
-        workers: args.workers,
-        acquirer: Some((args.acquirer_listen, Settings::default())),
-        postgres,
-    };
+    let parts = Parts { api: true, workers: args.workers, acquirer: Some((args.acquirer_listen, settings)), postgres };
     let stack = Stack::start(config, parts).await?;
     match introduce(&stack, args.info.as_deref()).await {
         Ok(info) => Ok((stack, info)),

@@ -30,6 +30,14 @@ impl Ports {
         let metrics = listen::bind_if("/metrics of the API", metrics, "api.metrics_listen").await?;
         Ok(Self { api, metrics })
     }
+
+    /// Where the API will be.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn api_url(&self) -> Result<String, Failure> {
+        listen::url_of(&self.api)
+    }
 }
 
 /// An API instance.

@@ -12,6 +12,7 @@ use super::broken;
 use super::charge::Charge;
 use super::ledger::Status;
 use super::order::Unreadable;
+use super::refusal::Refusal;
 
 /// The answer to a POST. `charge` is absent when nothing was booked.
 pub(super) fn respond(answer: Answer, charge: Option<Charge>, replayed: bool) -> Response {
@@ -20,7 +21,6 @@ pub(super) fn respond(answer: Answer, charge: Option<Charge>, replayed: bool) ->
         (Answer::ServerError, _) => error(StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
         (Answer::Unavailable, _) => error(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
         (Answer::TooManyRequests, _) => too_many_requests(),
-        (Answer::InUse, _) => in_use(),
         (Answer::NotJson, _) => raw("application/json", r#"{"transaction_id": "txn_"#),
         (Answer::Html, _) => raw("text/html", "<!doctype html><p>Please log in.</p>"),
         (Answer::Redirect, _) => redirect(),
@@ -44,24 +44,25 @@ fn status(charge: &Charge, replayed: bool) -> StatusCode {
     }
 }
 
-/// The answer to a look-up.
-pub(super) fn found(mut charges: Vec<Charge>) -> Response {
-    match (charges.pop(), charges.is_empty()) {
-        (None, _) => error(StatusCode::NOT_FOUND, "not_found"),
-        (Some(charge), true) => with_json(StatusCode::OK, &charge),
-        (Some(last), false) => {
-            charges.push(last);
-            with_json(StatusCode::OK, &json!({ "data": charges }))
-        }
+/// The answer to a look-up; `as_list`: a list also of one charge or none.
+pub(super) fn found(charges: Vec<Charge>, as_list: bool) -> Response {
+    match charges.as_slice() {
+        [] if !as_list => error(StatusCode::NOT_FOUND, "not_found"),
+        [charge] if !as_list => with_json(StatusCode::OK, charge),
+        _ => with_json(StatusCode::OK, &json!({ "data": charges })),
     }
 }
 
-pub(super) fn in_use() -> Response {
-    error(StatusCode::CONFLICT, "idempotency_key_in_use")
+/// A refusal that the contract words.
+pub(super) fn refused(refusal: &Refusal, resource_id: &str) -> Response {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::CONFLICT);
+    json_of(status, refusal.body_about(resource_id))
 }
 
-pub(super) fn reused() -> Response {
-    error(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reuse")
+/// What an acquirer without keys says to what it takes for a repeat: nothing about a charge.
+pub(super) fn duplicate() -> Response {
+    let message = "declined: a payment of the same amount by the same card was approved a moment ago";
+    explained(StatusCode::PAYMENT_REQUIRED, "duplicate_transaction", message)
 }
 
 pub(super) fn unreadable(unreadable: &Unreadable) -> Response {
@@ -111,13 +112,17 @@ fn raw(content_type: &'static str, body: &'static str) -> Response {
 
 /// A JSON answer.
 pub(super) fn with_json(status: StatusCode, value: &impl Serialize) -> Response {
-    let mut response = Response::new(Body::from(to_json(value)));
+    json_of(status, to_json(value))
+}
+
+fn json_of(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
     response
 }
 
-fn to_json(value: &impl Serialize) -> Vec<u8> {
+pub(super) fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("the acquirer's answers have string keys only")
 }

@@ -37,6 +37,30 @@ pub(super) enum Answer {
     Array,
 }
 
+/// What an execution was answered, as a client that waited would have heard it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub answer: Answer,
+    /// As which the charge was shown.
+    pub status: Status,
+}
+
+impl Told {
+    /// What was lost or held up on its way had been answered well; only the acquirer's own words count.
+    pub fn of(answer: Answer, status: Status) -> Told {
+        let answer = match answer {
+            Answer::Withheld | Answer::Reset | Answer::InUse | Answer::CutShort | Answer::Trickle => Answer::Charge,
+            answer => answer,
+        };
+        Told { answer, status }
+    }
+
+    /// Whether its HTTP status was a 2xx.
+    pub fn is_success(self) -> bool {
+        self.answer != Answer::ServerError && matches!(self.status, Status::Approved | Status::Processing)
+    }
+}
+
 /// One POST's course.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Behaviour {

@@ -22,6 +22,11 @@ impl Clock {
         u32::try_from(self.started.elapsed().as_millis()).unwrap_or(u32::MAX)
     }
 
+    /// Now, in seconds since 1970.
+    pub fn unix_s(&self) -> u64 {
+        (self.started_unix_ms + u64::from(self.now_ms())) / 1_000
+    }
+
     /// When the acquirer started, in ms since 1970.
     pub fn started_unix_ms(&self) -> u64 {
         self.started_unix_ms

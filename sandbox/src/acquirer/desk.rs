@@ -5,12 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use super::clock::Clock;
 use super::ledger::Ledger;
 use super::settings::Settings;
+use super::webhooks::{self, Post};
 
 /// The acquirer's state, shared by all of its connections.
 pub(super) struct Desk {
     ledger: Mutex<Ledger>,
     settings: RwLock<Arc<Settings>>,
     pub clock: Clock,
+    /// What carries the webhooks.
+    pub post: Post,
 }
 
 impl Desk {
@@ -20,6 +23,7 @@ impl Desk {
             ledger: Mutex::new(Ledger::new(clock.started_unix_ms())),
             settings: RwLock::new(Arc::new(settings)),
             clock,
+            post: webhooks::post(),
         }
     }
 

@@ -22,8 +22,9 @@ fn mix(word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a payment of this reference meets: its magic method, or a fault by chance.
-pub(super) fn method(payment_method_id: &str, reference: &str, settings: &Settings) -> Method {
+/// What a payment of this reference meets: its magic method, or a fault by chance. Nothing but the
+/// seed and the rates decide, so that a report can explain afterwards what happened.
+pub fn fault_of(settings: &Settings, payment_method_id: &str, reference: &str) -> Method {
     match Method::from_id(payment_method_id) {
         None | Some(Method::Ok) if !settings.faults.is_empty() => by_chance(reference, settings),
         None => Method::Ok,
@@ -60,7 +61,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.faults.insert(Method::Unavailable, 0.3);
         let hits =
-            (0..10_000).filter(|n| method("pm_ok", &format!("{n:032x}"), &settings) == Method::Unavailable).count();
+            (0..10_000).filter(|n| fault_of(&settings, "pm_ok", &format!("{n:032x}")) == Method::Unavailable).count();
         assert!((2_800..3_200).contains(&hits), "{hits}");
     }
 
@@ -68,7 +69,7 @@ mod tests {
     fn a_magic_method_is_never_overruled_by_chance() {
         let mut settings = Settings::default();
         settings.faults.insert(Method::Unavailable, 1.0);
-        assert_eq!(method("pm_reset", "r", &settings), Method::Reset);
-        assert_eq!(method("card_1", "r", &settings), Method::Unavailable);
+        assert_eq!(fault_of(&settings, "pm_reset", "r"), Method::Reset);
+        assert_eq!(fault_of(&settings, "card_1", "r"), Method::Unavailable);
     }
 }

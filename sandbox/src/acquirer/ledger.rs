@@ -5,15 +5,18 @@
 
 mod few;
 mod name;
+mod recent;
 mod records;
 mod view;
 
 use indexmap::IndexMap;
 
+use super::behaviour::Told;
 use super::method::Method;
 use super::settings::Settings;
 use few::Few;
 pub(super) use name::Name;
+use recent::Recent;
 pub(super) use records::Booking;
 use records::{Entry, KeyRecord, ReferenceRecord};
 pub use view::{Calls, Duplicate, EntryView, LedgerView, ReferenceView};
@@ -46,6 +49,8 @@ pub(super) struct Order {
     pub currency: [u8; 3],
     /// A hash of every parameter: another one under the same key is a misuse of the key.
     pub fingerprint: u64,
+    /// A hash of what makes two payments alike to an acquirer without keys: amount and card.
+    pub alike: u64,
     pub method: Method,
 }
 
@@ -55,11 +60,19 @@ pub(super) enum Posted {
     /// Nothing stored under the key: go on, then [`Ledger::book`].
     Fresh(Ticket),
     /// The stored charge is the answer.
-    Replay(Ticket, ChargeId),
+    Replay(Ticket, Stored),
     /// The first request of the key has not ended yet.
-    InFlight,
+    InFlight(Ticket),
     /// The key came with other parameters before.
-    Reused,
+    Reused(Ticket),
+}
+
+/// What a key stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored {
+    pub id: ChargeId,
+    /// The answer to repeat; `None`: the charge as it is now.
+    pub told: Option<Told>,
 }
 
 /// Where a POST stands in the books.
@@ -88,6 +101,8 @@ pub(super) struct Ledger {
     entries: Vec<Entry>,
     keys: IndexMap<Name, KeyRecord>,
     references: IndexMap<Name, ReferenceRecord>,
+    /// Only kept where the contract looks for duplicates.
+    recent: Recent,
     /// Charges of earlier editions: a transaction id is never given out twice.
     archived: u64,
 }
@@ -102,6 +117,7 @@ impl Ledger {
             entries: Vec::new(),
             keys: IndexMap::new(),
             references: IndexMap::new(),
+            recent: Recent::default(),
             archived: 0,
         }
     }
@@ -131,7 +147,7 @@ impl Ledger {
             record.in_flight = true;
             return Posted::Fresh(ticket);
         }
-        let posted = record.repeat(ticket, order.fingerprint, rules.key_ttl_ms, now_ms);
+        let posted = record.repeat(ticket, order.fingerprint, rules, now_ms);
         if let Posted::Fresh(_) = posted {
             record.in_flight = true;
         }
@@ -155,6 +171,7 @@ impl Ledger {
             posts: 0,
             remembered_since_ms: now_ms,
             in_flight: false,
+            told: None,
             charges: Few::default(),
         });
         (index, first)
@@ -181,12 +198,24 @@ impl Ledger {
         Some(ChargeId { index, edition: self.edition })
     }
 
-    /// Ends the request of a key: from now on a repeat is answered from what was booked, or
-    /// starts anew when nothing was.
-    pub fn conclude(&mut self, ticket: Ticket) {
+    /// Ends the request of a key: from now on a repeat is answered from what was booked and `told`,
+    /// or starts anew when nothing was.
+    pub fn conclude(&mut self, ticket: Ticket, told: Option<Told>) {
         if ticket.edition == self.edition {
-            self.keys[ticket.key as usize].in_flight = false;
+            let record = &mut self.keys[ticket.key as usize];
+            record.in_flight = false;
+            record.told = told.or(record.told);
         }
+    }
+
+    /// Whether a charge alike was approved less than `window_ms` ago.
+    pub fn is_duplicate(&mut self, alike: u64, window_ms: u64, now_ms: u32) -> bool {
+        self.recent.holds(alike, window_ms, now_ms)
+    }
+
+    /// Notes an approved charge for [`Ledger::is_duplicate`].
+    pub fn note_approved(&mut self, alike: u64, now_ms: u32) {
+        self.recent.note(alike, now_ms);
     }
 
     /// The charges a look-up by key may show now.

@@ -38,7 +38,8 @@ pub(super) async fn get(State(desk): State<Arc<Desk>>, Query(by): Query<By>) -> 
         desk.ledger().refuse_lookup();
         return answers::lookup_unsupported();
     }
-    answers::found(find(&desk, &settings, by_key, name))
+    let as_list = by_key && settings.lookup_by_key_as_list;
+    answers::found(find(&desk, &settings, by_key, name), as_list)
 }
 
 async fn wait(desk: &Desk, settings: &Settings, name: &str) {

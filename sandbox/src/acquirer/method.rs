@@ -11,8 +11,8 @@ macro_rules! methods {
         /// What a payment method makes the acquirer do, by its magic `payment_method_id`.
         ///
         /// A fault acts on the first POST of a key only, unless
-        /// [`Settings::faults_repeat`](super::Settings::faults_repeat) is on; a repeat gets the
-        /// stored result. A payment method that is not in this list behaves like `pm_ok`.
+        /// [`Settings::faults_repeat`](super::Settings::faults_repeat) is on; a repeat gets what
+        /// [`Replay`](super::Replay) says. A payment method that is not in this list behaves like `pm_ok`.
         ///
         /// In [`Settings::faults`](super::Settings::faults) a method bears its name without
         /// `pm_`; that is also its serde form.
@@ -56,7 +56,7 @@ methods! {
     Unavailable = "pm_503",
     /// 429 with `Retry-After: 1`, nothing is booked.
     TooManyRequests = "pm_429",
-    /// Answered at once with 409 `idempotency_key_in_use`, approved 300 ms later.
+    /// Answered at once like a repeat in flight (409 `idempotency_key_in_use`), approved 300 ms later.
     InFlight = "pm_409_in_flight",
     /// Approved, but the body is not JSON.
     Malformed = "pm_malformed",

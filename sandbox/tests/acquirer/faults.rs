@@ -32,6 +32,11 @@ async fn a_bad_change_is_explained_and_changes_nothing() {
         (r#"{"latency_ms": "slow"}"#, "latency_ms"),
         (r#"{"latency_ms": {"distribution": "uniform", "from_ms": 9, "to_ms": 1}}"#, "swap"),
         (r#"{"hold_ms": -1}"#, "u64"),
+        (r#"{"key_location": "cookie:key"}"#, "header:NAME"),
+        (r#"{"in_flight": {"status": 200, "body": {}}}"#, "in_flight"),
+        (r#"{"mismatch": {"status": 422}}"#, "body"),
+        (r#"{"webhook_url": "ftp://x/", "webhook_secret": "s"}"#, "webhook_url"),
+        (r#"{"webhook_url": "http://x/"}"#, "webhook_secret"),
         ("[]", "object"),
         ("{", "EOF"),
     ] {

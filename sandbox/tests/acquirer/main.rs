@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod books;
+mod contracts;
 mod faults;
 mod keys;
 mod lookups;
 mod methods;
 mod support;
+mod webhooks;

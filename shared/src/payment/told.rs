@@ -79,7 +79,10 @@ pub async fn take(pool: &PgPool, committer: &Committer, acquirer: &str, message:
 async fn meant(pool: &PgPool, acquirer: &str, payment_id: Uuid) -> sqlx::Result<Option<Meant>> {
     let row = sqlx::query!(
         r#"SELECT p.merchant_id, p.status AS "status: Status", p.transaction_id
-           FROM merchants m JOIN payments p ON p.merchant_id = m.id AND p.id = $1 AND p.acquirer = $2"#,
+           FROM merchants m CROSS JOIN LATERAL (
+               -- LIMIT keeps this from being turned round into a walk along the whole key by its second column.
+               SELECT merchant_id, status, transaction_id FROM payments
+               WHERE merchant_id = m.id AND id = $1 AND acquirer = $2 LIMIT 1) AS p"#,
         payment_id,
         acquirer,
     )

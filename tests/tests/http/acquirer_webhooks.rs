@@ -9,7 +9,7 @@ use shared::acquirer::provider_key;
 use shared::config::{Kind, Secret};
 use shared::payment::life::Status;
 use shared::review::{self, Reason};
-use tests::{Answer, Api, World};
+use tests::{Answer, Api, World, eventually};
 use uuid::Uuid;
 
 const SECRET: &str = "whsec_of_the_acquirer";
@@ -185,6 +185,24 @@ async fn an_acquirer_that_is_unknown_or_has_no_secret_has_no_such_path() {
         let request = api.client.http.post(format!("{}{path}", api.base_url)).json(&order(1, "pm_ok"));
         assert_problem(&Answer::of(request.send().await.expect("an answer")).await, 404, "not_found");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_simulated_acquirer_s_own_messages_are_believed() {
+    let (world, api) = world().await;
+    let settings = Settings {
+        webhook_url: Some(format!("{}{PATH}", api.base_url)),
+        webhook_secret: Some(SECRET.into()),
+        ..Settings::default()
+    };
+    world.acquirer.set_settings(settings).expect("settings");
+    let payment_id = in_doubt(&world, &api.client, 1, "pm_500_after_charge").await.payment_id();
+    let told = "SELECT count(*) FROM acquirer_webhooks WHERE type = 'charge.approved' AND outcome = 'SUCCESS'";
+    eventually("it told us", || async { (world.count(told).await == 1).then_some(()) }).await;
+    // It may have told us before we were in doubt; then it makes nobody ask.
+    world.run("UPDATE jobs SET run_at = now()").await;
+    let _worker = world.worker();
+    world.until(payment_id, Status::Paid).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

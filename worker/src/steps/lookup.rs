@@ -119,7 +119,9 @@ async fn wait_or_give_up(context: &Context, claim: &Claim, ended: Ended) -> Came
             Outcome::NotFound => Reason::NotFoundInconclusive,
             _ => Reason::UnknownPastWindow,
         };
-        let detail = format!("{} look-ups, and still: {}", claim.deliveries, described(reason, &ended));
+        let said = ended.answer.message.as_deref().unwrap_or("nothing");
+        let detail =
+            format!("asked {} times, which is the budget of steps.lookup; the last answer: {said}", claim.deliveries);
         return review(context, claim, Some(ended), reason, detail).await;
     }
     let rest = rest(context, claim);

@@ -5,6 +5,7 @@ use crate::output::say;
 use crate::shutdown::Shutdown;
 use crate::stack::listen;
 use sandbox::acquirer::{InvalidSettings, Settings};
+use sandbox::profiles::Profile;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::fs;
@@ -24,6 +25,9 @@ pub struct Args {
     /// The IP address
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     listen: IpAddr,
+    /// Play this shipped contract (sandbox/profiles), such as stripe_like; the file and the flags go over it
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
     /// A JSON file with any of the settings, as PUT /faults takes them
     #[arg(long = "faults", value_name = "FILE")]
     file: Option<PathBuf>,
@@ -102,14 +106,15 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The defaults, over them the file, over it the flags.
+/// The defaults or a profile, over them the file, over it the flags.
 fn settings(args: &Args) -> Result<Settings, Failure> {
     let file = args.file.as_deref().map_or(Ok(Value::Object(Map::new())), read)?;
     let mut flags = serde_json::to_value(&args.settings).map_err(InvalidSettings::from)?;
     if let Some(flags) = flags.as_object_mut() {
         flags.retain(|_, value| !value.is_null());
     }
-    Ok(Settings::default().merged(file)?.merged(flags)?)
+    let profile = args.profile.as_deref().map(Profile::named).transpose()?;
+    Ok(profile.map(Profile::settings).unwrap_or_default().merged(file)?.merged(flags)?)
 }
 
 fn read(path: &Path) -> Result<Value, Failure> {
@@ -159,6 +164,7 @@ mod tests {
             book_after_ms: 6,
             processing_ms: 7,
             not_found_times: 8,
+            ..Settings::default()
         };
         assert_eq!(of(&line.split_whitespace().collect::<Vec<_>>()).unwrap(), wanted);
     }

@@ -29,6 +29,10 @@ impl Few {
         self.as_slice().first().copied()
     }
 
+    pub fn last(&self) -> Option<u32> {
+        self.as_slice().last().copied()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.as_slice().iter().copied()
     }
@@ -55,6 +59,8 @@ mod tests {
         few.insert(3);
         few.push(3);
         assert_eq!(few.as_slice(), [3, 1, 3]);
+        few.push(7);
+        assert_eq!((few.first(), few.last()), (Some(3), Some(7)));
         assert_eq!(size_of::<Few>(), size_of::<Vec<u32>>());
     }
 }

@@ -1,8 +1,10 @@
 //! What the books keep of a charge, a key and a reference.
 
 use super::few::Few;
-use super::{ChargeId, Posted, Status, Ticket};
+use super::{ChargeId, Posted, Status, Stored, Ticket};
+use crate::acquirer::behaviour::Told;
 use crate::acquirer::method::Method;
+use crate::acquirer::settings::{Replay, Settings};
 
 /// What is booked.
 #[derive(Clone, Copy)]
@@ -39,6 +41,8 @@ pub(super) struct KeyRecord {
     pub posts: u32,
     pub remembered_since_ms: u32,
     pub in_flight: bool,
+    /// The answer of the last execution that booked.
+    pub told: Option<Told>,
     pub charges: Few,
 }
 
@@ -49,28 +53,38 @@ impl KeyRecord {
     }
 
     /// What a repeat of an honoured key gets.
-    pub fn repeat(&mut self, ticket: Ticket, fingerprint: u64, ttl_ms: Option<u64>, now_ms: u32) -> Posted {
-        if !self.in_flight && self.forgotten(ttl_ms, now_ms) {
+    pub fn repeat(&mut self, ticket: Ticket, fingerprint: u64, rules: &Settings, now_ms: u32) -> Posted {
+        if !self.in_flight && self.forgotten(rules.key_ttl_ms, now_ms) {
             self.begin_anew(ticket, fingerprint, now_ms);
             return Posted::Fresh(ticket);
         }
-        if self.fingerprint != fingerprint {
-            return Posted::Reused;
+        if rules.mismatch_detected && self.fingerprint != fingerprint {
+            return Posted::Reused(ticket);
         }
         if self.in_flight {
-            return Posted::InFlight;
+            return Posted::InFlight(ticket);
         }
-        let edition = ticket.edition;
-        match self.charges.first() {
-            Some(index) => Posted::Replay(ticket, ChargeId { index, edition }),
+        match self.stored(rules.replay, ticket.edition) {
+            Some(stored) => Posted::Replay(ticket, stored),
             None => Posted::Fresh(ticket),
         }
+    }
+
+    fn stored(&self, replay: Replay, edition: u32) -> Option<Stored> {
+        // Executed again, a key has charges of earlier executions whose answers were not stored.
+        let (index, told) = match replay {
+            Replay::Live => (self.charges.first()?, None),
+            Replay::Frozen => (self.charges.last()?, Some(self.told?)),
+            Replay::Reexecute => (self.charges.last()?, Some(self.told.filter(|told| told.is_success())?)),
+        };
+        Some(Stored { id: ChargeId { index, edition }, told })
     }
 
     fn begin_anew(&mut self, ticket: Ticket, fingerprint: u64, now_ms: u32) {
         self.fingerprint = fingerprint;
         self.reference = ticket.reference;
         self.remembered_since_ms = now_ms;
+        self.told = None;
         self.charges = Few::default();
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChargeId, Entry, Ledger, Name};
+use super::{ChargeId, Entry, Ledger, Name, Status, Ticket};
 use crate::acquirer::charge::{self, Charge};
 
 /// How often the acquirer was called.
@@ -148,13 +148,24 @@ impl Ledger {
 
     /// A charge as the acquirer's clients see it; `None` when the books were reset.
     pub fn charge(&self, id: ChargeId, now_ms: u32) -> Option<Charge> {
+        let status = self.entry(id)?.status(now_ms);
+        self.charge_as(id, status)
+    }
+
+    /// The same with the status it was told with.
+    pub fn charge_as(&self, id: ChargeId, status: Status) -> Option<Charge> {
         let entry: &Entry = self.entry(id)?;
-        Some(Charge::shown(
-            self.transaction_id(id.index),
-            self.reference_name(entry.reference),
-            entry.booking,
-            entry.status(now_ms),
-        ))
+        let transaction_id = self.transaction_id(id.index);
+        Some(Charge::shown(transaction_id, self.reference_name(entry.reference), entry.booking, status))
+    }
+
+    /// What a refusal of a repeat can name: the charge under its key, or while there is none the request.
+    pub fn resource_id(&self, ticket: Ticket) -> String {
+        let record = self.keys.get_index(ticket.key as usize).filter(|_| ticket.edition == self.edition);
+        match record.and_then(|(_, record)| record.charges.first()) {
+            Some(index) => self.transaction_id(index),
+            None => format!("req_{:x}_{}_{}", self.started_unix_ms, ticket.edition, ticket.key),
+        }
     }
 
     fn transaction_id(&self, index: u32) -> String {
