@@ -141,19 +141,14 @@ async fn send_once_more(
     sent
 }
 
-/// The charge's answer is here: final outcomes are recorded and settled, anything else rests until it
-/// is looked up, or goes to a person.
-async fn conclude(context: &Context, claim: &Claim, ended: Ended, rest: Duration) -> Came {
+/// A final outcome is recorded and settled, a conflict goes to a person; anything else comes back.
+async fn conclude(context: &Context, claim: &Claim, ended: Ended) -> Result<Came, Ended> {
     if ended.answer.outcome.is_final() {
-        return finish(context, claim, ended).await;
+        return Ok(finish(context, claim, ended).await);
     }
-    match ended.answer.conflict {
-        Some(reason) => {
-            let detail = ended.answer.message.clone().unwrap_or_default();
-            review(context, claim, Some(ended), reason, detail).await
-        }
-        None => wait(context, claim, ended, rest).await,
-    }
+    let Some(reason) = ended.answer.conflict else { return Err(ended) };
+    let detail = ended.answer.message.clone().unwrap_or_default();
+    Ok(review(context, claim, Some(ended), reason, detail).await)
 }
 
 /// Settles a final outcome. When settle is refused (a fault of ours in one of its six tables), the

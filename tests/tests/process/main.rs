@@ -1,6 +1,7 @@
 //! Real processes: killed, stopped, started against the wrong database.
 
 mod commands;
+mod contracts;
 mod dev;
 mod program;
 mod stopping;

@@ -1,6 +1,6 @@
 //! charge: send the payment to the acquirer, once.
 
-use super::{Call, Came, conclude, finish, give_back, history, lookup, send, send_once_more};
+use super::{Call, Came, conclude, finish, give_back, history, lookup, send, send_once_more, wait};
 use crate::Context;
 use crate::acquirer::AcquirerClient;
 use crate::acquirer::gate::Closed;
@@ -58,7 +58,10 @@ pub(super) async fn first_send(context: &Context, claim: &Claim) -> Came {
         return give_back(context, claim, Duration::ZERO).await;
     };
     let Some(ended) = resend_once(context, claim, ended, deadline).await else { return "stale" };
-    conclude(context, claim, ended, Duration::from_millis(context.config.worker.grace_ms)).await
+    match conclude(context, claim, ended).await {
+        Ok(came) => came,
+        Err(ended) => wait(context, claim, ended, Duration::from_millis(context.config.worker.grace_ms)).await,
+    }
 }
 
 fn waited_too_long(acquirer: &AcquirerClient, claim: &Claim) -> bool {

@@ -1,7 +1,7 @@
 //! lookup: find out what became of a charge, and act on what is proven.
 
 use super::charge::first_send;
-use super::{Call, Came, conclude, finish, give_back, history, review, send, send_once_more, wait};
+use super::{Call, Came, conclude, give_back, history, review, send, send_once_more, wait};
 use crate::Context;
 use crate::acquirer::AcquirerClient;
 use crate::acquirer::gate::Pass;
@@ -75,20 +75,17 @@ impl Asking<'_> {
         let Some(ended) = send(context, claim, &self.call(claim, Kind::Charge), pass).await else {
             return give_back(context, claim, Duration::ZERO).await;
         };
-        if ended.answer.outcome.is_final() || ended.answer.conflict.is_some() {
-            return conclude(context, claim, ended, Duration::ZERO).await;
+        match conclude(context, claim, ended).await {
+            Ok(came) => came,
+            Err(ended) => wait_or_give_up(context, claim, ended).await,
         }
-        wait_or_give_up(context, claim, ended).await
     }
 
     async fn decide(&self, context: &Context, claim: &Claim, ended: Ended) -> Came {
-        if ended.answer.outcome.is_final() {
-            return finish(context, claim, ended).await;
-        }
-        if let Some(reason) = ended.answer.conflict {
-            let detail = ended.answer.message.clone().unwrap_or_default();
-            return review(context, claim, Some(ended), reason, detail).await;
-        }
+        let ended = match conclude(context, claim, ended).await {
+            Ok(came) => return came,
+            Err(ended) => ended,
+        };
         let history = history(claim, &self.sends, Known::LookedUp(ended.answer.outcome));
         match may_send(self.acquirer.contract(), history, claim.clock.now()) {
             MaySend::Send => self.send_again(context, claim, ended).await,
@@ -106,7 +103,10 @@ impl Asking<'_> {
         };
         let sent = send_once_more(context, claim, ended, self.deadline, pass).await;
         let Some(ended) = sent else { return "stale" };
-        conclude(context, claim, ended, rest(context, claim)).await
+        match conclude(context, claim, ended).await {
+            Ok(came) => came,
+            Err(ended) => wait(context, claim, ended, rest(context, claim)).await,
+        }
     }
 }
 
