@@ -47,7 +47,8 @@ async fn while_an_acquirer_is_away_its_payments_wait_unclaimed_and_are_counted_a
     for n in 2..=5 {
         another(&world, n).await;
     }
-    let parked = "payonce_jobs_parked{acquirer=\"default\"} 4";
+    // And the look-up of the payment by which it was noticed.
+    let parked = "payonce_jobs_parked{acquirer=\"default\"} 5";
     eventually(parked, || async { worker.metrics.render(&world.database.pool).await.contains(parked).then_some(()) })
         .await;
     let untouched = "SELECT count(*) FROM payments WHERE attempt = 0 AND status = 'PENDING'";
