@@ -5,7 +5,7 @@
 //! Architecture invariant: nobody else writes to payments, keys, calls, history, events, deliveries
 //! or reviews. What was not committed did not happen, and no caller is told otherwise.
 
-use crate::db::is_outage;
+use crate::db::{self, is_outage};
 use crate::outbox::Mark;
 use crate::payment::accept::Accept;
 use crate::payment::call::Begin;
@@ -20,11 +20,20 @@ use crate::{outbox, review};
 use sqlx::{Connection, PgConnection, PgPool};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use time::OffsetDateTime;
 use tokio::sync::{mpsc, oneshot};
 
 /// The most rows of one transaction: enough to amortise a commit, few enough to keep it short.
 const MOST_ROWS: usize = 256;
+/// How long a commit may take, the wait for a connection not counted. With that wait, and behind a batch that
+/// fails in the same way, its rows hear within 16 s; a lease is 30 s. Who claims for less hears too late to
+/// try again, and the job comes again.
+const COMMIT: Duration = db::PATIENCE;
+/// BEGIN, and a clock of the server's: a transaction whose committer vanished must not keep its rows locked
+/// until the server's TCP gives up, hours later. Shorter than [`COMMIT`], so that it is over when the rows
+/// come again.
+const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '3s'";
 /// How often a batch is repeated as it is after a deadlock or serialization failure.
 const REPEATS: usize = 3;
 
@@ -268,12 +277,22 @@ macro_rules! write_set {
 
 async fn commit_once(pool: &PgPool, writes: &[Write]) -> sqlx::Result<Vec<Verdict>> {
     let mut conn = pool.acquire().await?;
+    let committed = db::within(COMMIT, commit_on(&mut conn, writes)).await;
+    if let Err(sqlx::Error::Io(_)) = committed {
+        // Closed, not given back: the rest of its answer is nobody's, and a transaction that was cut off while
+        // it began would stay open, for the next batch to be lost in.
+        drop(conn.detach());
+    }
+    committed
+}
+
+async fn commit_on(conn: &mut PgConnection, writes: &[Write]) -> sqlx::Result<Vec<Verdict>> {
     // One kind is one statement, and a statement is a transaction: no BEGIN and COMMIT round trips.
     let first = std::mem::discriminant(&writes[0]);
     if writes.iter().all(|write| std::mem::discriminant(write) == first) {
-        return apply(&mut conn, writes).await;
+        return apply(conn, writes).await;
     }
-    let mut tx = conn.begin().await?;
+    let mut tx = conn.begin_with(BEGIN).await?;
     let verdicts = apply(&mut tx, writes).await?;
     tx.commit().await?;
     Ok(verdicts)

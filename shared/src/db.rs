@@ -3,6 +3,7 @@
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgExecutor, PgPool};
+use std::io::ErrorKind;
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -13,18 +14,39 @@ pub static MIGRATOR: Migrator = sqlx::migrate!("../migrations");
 /// How long a caller waits for a connection before it is told that the database is away.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long the database may be silent before whoever asked is told that it is away. A connection that died
+/// without a goodbye (half-open) is silent until TCP gives up, a quarter of an hour later. Longer than any
+/// statement here takes on a database that stumbles over its disk; short beside a lease.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection that rested for this long is asked whether it still lives, before it is trusted. One that is
+/// in use tells by its next answer.
+const LONG_REST: Duration = Duration::from_secs(2);
+/// How long it may take to answer: it has nothing else to do.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+/// How long a connection whose user went away in mid-answer may take to hear the rest. One that does not is
+/// closed, or it would keep its place in the pool until TCP gives up.
+const REST_OF_ANSWER: Duration = Duration::from_secs(1);
+
 /// How long [`ready`] waits for a connection of the pool before it makes one of its own.
 const READY_GLANCE: Duration = Duration::from_millis(300);
 
 /// Plans that never flip: every statement here is meant to run along an index, row by row. A table
 /// whose statistics are still those of an empty one must not be joined by reading it whole.
-const SESSION: [(&str, &str); 6] = [
+///
+/// And the server's own clocks: it gives up a client that vanished within a minute, not within hours, or its
+/// places would be taken by the dead when many have to come again. (sqlx has no such clocks for this side.)
+const SESSION: [(&str, &str); 10] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("enable_material", "off"),
     ("jit", "off"),
+    ("tcp_keepalives_idle", "30"),
+    ("tcp_keepalives_interval", "10"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "60s"),
 ];
 
 /// Why the database cannot be used.
@@ -66,8 +88,40 @@ pub fn pool(url: &str, connections: u32, name: &str) -> Result<PgPool, DbError> 
         .max_lifetime(Duration::from_secs(1800))
         .test_before_acquire(false)
         .after_connect(|conn, _| Box::pin(refuse_standby(conn)))
+        .before_acquire(|conn, seen| Box::pin(still_lives(conn, seen.idle_for)))
+        .after_release(|conn, _| Box::pin(heard_all(conn)))
         .connect_lazy_with(options);
     Ok(pool)
+}
+
+/// Waits for the database, but not for ever. After an error by this clock nobody knows whether it happened.
+///
+/// `work` takes its connection from the pool for one statement outside a transaction. Dropped in the middle of
+/// it, the connection goes back only when it has heard the whole answer; see [`pool`].
+///
+/// # Errors
+/// Those of `work`; and when the database is silent, one that [`is_outage`] knows.
+pub async fn in_time<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    within(PATIENCE, work).await
+}
+
+/// [`in_time`], with another clock.
+pub(crate) async fn within<T>(time: Duration, work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    let silent = || sqlx::Error::Io(std::io::Error::new(ErrorKind::TimedOut, "the database is silent"));
+    timeout(time, work).await.unwrap_or_else(|_| Err(silent()))
+}
+
+async fn still_lives(conn: &mut PgConnection, idle_for: Duration) -> sqlx::Result<bool> {
+    if idle_for >= LONG_REST {
+        within(SIGN_OF_LIFE, conn.ping()).await?;
+    }
+    Ok(true)
+}
+
+/// Waits for the rest of an answer; where none is open, flushing is nothing.
+async fn heard_all(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    within(REST_OF_ANSWER, conn.flush()).await?;
+    Ok(true)
 }
 
 async fn refuse_standby(conn: &mut PgConnection) -> sqlx::Result<()> {

@@ -10,6 +10,7 @@ pub mod sweep;
 pub mod wake;
 
 use crate::committer::{Committer, Write};
+use crate::db::in_time;
 use crate::outbox::{self, Became, Mark};
 use crate::payment::claim;
 use crate::telemetry::Metrics;
@@ -243,10 +244,12 @@ impl Queue {
             };
             Ok(match lane.step {
                 Step::Publish => {
-                    outbox::fetch(&pool, &take).await?.into_iter().map(|c| Claimed::Delivery(Box::new(c))).collect()
+                    let claims = in_time(outbox::fetch(&pool, &take)).await?;
+                    claims.into_iter().map(|claim| Claimed::Delivery(Box::new(claim))).collect()
                 }
                 Step::Charge | Step::Lookup | Step::Settle => {
-                    claim::fetch(&pool, &take).await?.into_iter().map(|c| Claimed::Payment(Box::new(c))).collect()
+                    let claims = in_time(claim::fetch(&pool, &take)).await?;
+                    claims.into_iter().map(|claim| Claimed::Payment(Box::new(claim))).collect()
                 }
             })
         }

@@ -3,6 +3,7 @@
 pub mod gauges;
 
 use crate::config::LogFormat;
+use crate::db::in_time;
 use crate::payment::call::Kind;
 use crate::payment::life::Outcome;
 use crate::queue::Step;
@@ -273,7 +274,7 @@ impl Metrics {
     /// The Prometheus text, the database's gauges read anew. While the database is away their last
     /// values are left out and `payonce_database_up` is 0.
     pub async fn render(&self, pool: &PgPool) -> String {
-        match self.gauges.read(pool).await {
+        match in_time(self.gauges.read(pool)).await {
             Ok(()) => self.database_up(true),
             Err(error) => {
                 tracing::warn!(%error, "the gauges cannot be read");

@@ -7,12 +7,14 @@ pub mod by_hand;
 pub mod client;
 pub mod database;
 pub mod points;
+pub mod road;
 pub mod rows;
 pub mod world;
 
 pub use by_hand::ByHand;
 pub use client::{Answer, Client};
 pub use points::Point;
+pub use road::Road;
 pub use rows::Rows;
 pub use world::{Api, Worker, World};
 

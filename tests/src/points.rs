@@ -20,6 +20,13 @@ impl Point {
         Self::held_when(move |count, _| count == n)
     }
 
+    /// Holds the `n`-th who comes to a fault point of this name, counted from 1.
+    #[must_use]
+    pub fn nth_named(n: usize, point: &'static str) -> (Faults, Arc<Self>) {
+        let came = AtomicUsize::new(0);
+        Self::held_when(move |_, name| name == point && came.fetch_add(1, Ordering::SeqCst) + 1 == n)
+    }
+
     /// Holds everybody who comes to the fault point of this name.
     #[must_use]
     pub fn named(point: &'static str) -> (Faults, Arc<Self>) {
@@ -29,8 +36,7 @@ impl Point {
     /// Holds the first who comes to the fault point of this name.
     #[must_use]
     pub fn first(point: &'static str) -> (Faults, Arc<Self>) {
-        let came = AtomicUsize::new(0);
-        Self::held_when(move |_, name| name == point && came.fetch_add(1, Ordering::SeqCst) == 0)
+        Self::nth_named(1, point)
     }
 
     fn held_when(holds: impl Fn(usize, &'static str) -> bool + Send + Sync + 'static) -> (Faults, Arc<Self>) {

@@ -2,6 +2,7 @@
 //! does today.
 
 use crate::Context;
+use shared::db::{in_time, today};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ const EVERY: Duration = Duration::from_secs(3600);
 
 pub(crate) async fn run(context: Arc<Context>) {
     loop {
-        match shared::db::today(&context.pool).await {
+        match in_time(today(&context.pool)).await {
             Ok(today) => warn(&context, today),
             Err(error) => tracing::debug!(%error, "the database's date is not known; contracts are checked later"),
         }

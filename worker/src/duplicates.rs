@@ -6,6 +6,7 @@ use crate::acquirer::{AcquirerClient, Ask};
 use crate::context::jittered;
 use shared::acquirer::Answer;
 use shared::committer::Write;
+use shared::db::in_time;
 use shared::payment::Payment;
 use shared::payment::call::Kind;
 use shared::payment::life::Status;
@@ -36,10 +37,11 @@ pub(crate) async fn run(context: Arc<Context>) {
     // Twice what a full page takes.
     let lease = (pace + Duration::from_secs(1)) * 100;
     loop {
-        match scan::take(&context.pool, recent, PAGE, lease).await {
+        match in_time(scan::take(&context.pool, recent, PAGE, lease)).await {
             Ok(Some(page)) => {
                 let seen = search(&context, &page.payments, pace).await;
-                if let Err(error) = scan::done(&context.pool, page.merchant_id, seen.map(Payment::key)).await {
+                let done = scan::done(&context.pool, page.merchant_id, seen.map(Payment::key));
+                if let Err(error) = in_time(done).await {
                     tracing::debug!(%error, "a page of the search for duplicates comes again");
                 }
                 if page.payments.is_empty() {

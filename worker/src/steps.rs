@@ -13,6 +13,7 @@ use crate::acquirer::gate::Pass;
 use crate::context::Written;
 use shared::acquirer::Answer;
 use shared::committer::Write;
+use shared::db::in_time;
 use shared::payment::call::{Begin, Ended, Kind, Sends};
 use shared::payment::claim::{Claim, Drop, GiveBack};
 use shared::payment::read;
@@ -193,7 +194,7 @@ async fn write_open(context: &Context, claim: &Claim, ended: Option<Ended>, then
 /// it contradicts a final state.
 async fn stale(context: &Context, claim: &Claim, answer: &Answer) -> Came {
     tracing::warn!("the claim was lost to another worker; nothing was written");
-    let Ok(Some(now)) = read::one(&context.pool, claim.payment.key()).await else { return "stale" };
+    let Ok(Some(now)) = in_time(read::one(&context.pool, claim.payment.key())).await else { return "stale" };
     let (known, reported) = (now.transaction_id.as_deref(), answer.transaction_id.as_deref());
     if let Some(reason) = contradiction(now.status, known, answer.outcome, reported) {
         let transaction = reported.unwrap_or("without an id");

@@ -2,6 +2,7 @@
 //! no lane of this worker serves are told of.
 
 use crate::Context;
+use shared::db::in_time;
 use shared::queue::Lane;
 use shared::queue::sweep::{Found, Sweep, lanes_in_use};
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ pub(crate) async fn run(context: Arc<Context>) {
     let mut sweep = Sweep::new(Duration::from_millis(context.config.worker.grace_ms));
     let mut unserved = BTreeSet::new();
     loop {
-        match sweep.pass(&context.pool).await {
+        match in_time(sweep.pass(&context.pool)).await {
             Ok(found) if found != Found::default() => {
                 tracing::warn!(payments = found.payments, deliveries = found.deliveries, "the sweep made missing jobs");
                 context.notifier.jobs();
@@ -30,7 +31,7 @@ pub(crate) async fn run(context: Arc<Context>) {
 /// An acquirer or a sink was taken out of the configuration, or is only in that of other workers: nothing is lost, it
 /// waits.
 async fn tell_unserved(context: &Context, told: &mut BTreeSet<String>) {
-    let Ok(in_use) = lanes_in_use(&context.pool).await else { return };
+    let Ok(in_use) = in_time(lanes_in_use(&context.pool)).await else { return };
     let served: BTreeSet<String> = crate::lanes(context).iter().map(Lane::name).collect();
     let unserved: BTreeSet<String> = in_use.difference(&served).cloned().collect();
     if unserved != *told {

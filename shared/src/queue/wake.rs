@@ -3,6 +3,7 @@
 //! A notification carries no payload and is sent after the commit, on its own, at most once per
 //! 10 ms: a NOTIFY inside a commit would make all commits queue on one lock.
 
+use crate::db::{in_time, within};
 use crate::telemetry::Metrics;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -63,7 +64,7 @@ async fn send(pool: PgPool, channel: &'static str, asked: Arc<Notify>, mut alive
             () = asked.notified() => {}
             _ = alive.changed() => return,
         }
-        if let Err(error) = sqlx::query!("SELECT pg_notify($1, '')", channel).execute(&pool).await {
+        if let Err(error) = in_time(sqlx::query!("SELECT pg_notify($1, '')", channel).execute(&pool)).await {
             tracing::debug!(channel, %error, "a wake-up was not sent; the poll finds the work");
         }
         sleep(COALESCE).await;
@@ -131,7 +132,7 @@ async fn hear(
     tell: &watch::Sender<u64>,
 ) -> sqlx::Result<()> {
     listener.ignore_pool_close_event(true);
-    listener.listen(channel).await?;
+    within(ANSWER, listener.listen(channel)).await?;
     metrics.listener_up(channel, true);
     while !tell.is_closed() {
         tell.send_modify(|count| *count += 1);
@@ -147,8 +148,7 @@ async fn hear(
             }
             Ok(Err(error)) => return Err(error),
             Err(_) => {
-                let alive = timeout(ANSWER, sqlx::query("SELECT 1").execute(&mut listener)).await;
-                alive.map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))??;
+                within(ANSWER, sqlx::query("SELECT 1").execute(&mut listener)).await?;
             }
         }
     }

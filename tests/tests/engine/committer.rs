@@ -1,6 +1,7 @@
 use crate::{accept, claimed, paid, post, write};
 use shared::committer::{Committer, Verdict, Write, WriteError};
 use shared::db;
+use shared::payment::PaymentKey;
 use shared::queue::Step;
 use shared::queue::wake::Notifier;
 use std::pin::pin;
@@ -8,25 +9,26 @@ use std::time::Duration;
 use tests::World;
 use tests::world::Process;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 const ROWS: usize = 50;
 
 /// Hands in all writes while the committer cannot begin, so that they share its next batch.
-async fn in_one_batch(world: &World, writes: Vec<Write>) -> Vec<Result<Verdict, WriteError>> {
-    let pool = db::pool(&world.database.url, 1, "tests").expect("a URL");
+pub async fn in_one_batch(url: &str, nobody: PaymentKey, writes: Vec<Write>) -> Vec<Result<Verdict, WriteError>> {
+    let pool = db::pool(url, 1, "tests").expect("a URL");
     let (held, metrics) = (pool.acquire().await.expect("the only connection"), std::sync::Arc::default());
-    let committer = Committer::start(pool.clone(), Notifier::start(&world.database.pool), metrics);
+    let committer = Committer::start(pool.clone(), Notifier::start(&pool), metrics);
     // The first batch is a lone write that changes nothing; it waits for the connection.
-    let nothing = shared::payment::claim::Drop { of: world.key(uuid::Uuid::nil()) };
+    let nothing = shared::payment::claim::Drop { of: nobody };
     let mut first = pin!(committer.write(Write::Drop(nothing)));
     assert!(futures_util::poll!(&mut first).is_pending(), "handed in");
     tests::eventually("it is taken", || async { (committer.waiting() == 0).then_some(()) }).await;
-    let mut waiting = JoinSet::new();
+    let (mut waiting, count) = (JoinSet::new(), writes.len());
     for (index, write) in writes.into_iter().enumerate() {
         let committer = committer.clone();
         waiting.spawn(async move { (index, committer.write(write).await) });
     }
-    tests::eventually("all wait", || async { (committer.waiting() == ROWS).then_some(()) }).await;
+    tests::eventually("all wait", || async { (committer.waiting() == count).then_some(()) }).await;
     drop(held);
     assert!(first.await.is_ok());
     let mut verdicts = waiting.join_all().await;
@@ -41,7 +43,8 @@ async fn one_bad_row_of_fifty_harms_none_of_the_others() {
     let claims = claimed(&world, Step::Charge, 50, Duration::from_secs(30)).await;
     let mut settles: Vec<_> = claims.iter().map(paid).collect();
     settles[17].settled.transaction_id = None;
-    let verdicts = in_one_batch(&world, settles.into_iter().map(write).collect()).await;
+    let verdicts =
+        in_one_batch(&world.database.url, world.key(Uuid::nil()), settles.into_iter().map(write).collect()).await;
     for (index, verdict) in verdicts.iter().enumerate() {
         match verdict {
             Err(WriteError::Refused { constraint, .. }) if index == 17 => {
@@ -63,7 +66,8 @@ async fn a_stale_row_of_fifty_is_told_apart_in_the_same_commit() {
     let claims = claimed(&world, Step::Charge, 50, Duration::from_secs(30)).await;
     let mut settles: Vec<_> = claims.iter().map(paid).collect();
     settles[23].fence.attempt -= 1;
-    let verdicts = in_one_batch(&world, settles.into_iter().map(write).collect()).await;
+    let verdicts =
+        in_one_batch(&world.database.url, world.key(Uuid::nil()), settles.into_iter().map(write).collect()).await;
     let stale: Vec<_> = verdicts.iter().enumerate().filter(|(_, v)| matches!(v, Ok(Verdict::Stale))).collect();
     assert_eq!(stale.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [23]);
     assert_eq!(verdicts.iter().filter(|v| matches!(v, Ok(Verdict::Applied(_)))).count(), 49);

@@ -5,6 +5,7 @@ mod feed;
 mod outage;
 mod publish;
 mod queue;
+mod silence;
 mod wake;
 
 use shared::acquirer::Answer;

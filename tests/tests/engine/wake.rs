@@ -1,10 +1,8 @@
 use shared::queue::wake::{JOBS, Wake};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tests::{World, eventually};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
+use tests::road::State;
+use tests::{Road, World, eventually};
 
 const LISTENERS: &str =
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'";
@@ -45,11 +43,11 @@ async fn a_listener_that_was_killed_is_replaced_and_work_is_found_meanwhile() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_half_open_listener_is_found_out_and_replaced() {
     let world = World::new().await;
-    let (url, frozen) = freezing_proxy(&world.database.url).await;
-    let mut wake = Wake::start(url, JOBS, Arc::default());
+    let road = Road::to(&world.database.url).await;
+    let mut wake = Wake::start(road.url.clone(), JOBS, Arc::default());
     assert!(hears(&mut wake, &world).await);
     // From here on the old connection stays open and nothing passes.
-    frozen.store(true, Ordering::SeqCst);
+    road.becomes(State::Frozen);
     assert!(hears(&mut wake, &world).await, "a new connection was made");
 }
 
@@ -90,34 +88,4 @@ async fn many_commits_are_few_notifications_and_none_carries_a_payload() {
 #[test]
 fn no_two_incarnations_of_a_worker_share_a_name() {
     assert_ne!(worker::context::incarnation(), worker::context::incarnation());
-}
-
-/// Passes connections on until `frozen`; then those that exist hang for ever, and new ones pass.
-async fn freezing_proxy(url: &str) -> (String, Arc<AtomicBool>) {
-    let (user, rest) = url.split_once('@').expect("a user");
-    let (to, database) = rest.split_once('/').expect("a database");
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let through = format!("{user}@{}/{database}", listener.local_addr().expect("an address"));
-    let (to, frozen) = (to.to_owned(), Arc::new(AtomicBool::new(false)));
-    let freezing = frozen.clone();
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let mut server = TcpStream::connect(&to).await.expect("Postgres");
-            let frozen = freezing.clone();
-            let born_frozen = frozen.load(Ordering::SeqCst);
-            tokio::spawn(async move {
-                tokio::select! {
-                    _ = copy_bidirectional(&mut client, &mut server) => {}
-                    () = freeze(&frozen, born_frozen) => std::future::pending().await,
-                }
-            });
-        }
-    });
-    (through, frozen)
-}
-
-async fn freeze(frozen: &AtomicBool, never: bool) {
-    while never || !frozen.load(Ordering::SeqCst) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }

@@ -8,6 +8,7 @@ mod doubt;
 mod duplicates;
 mod incident;
 mod late;
+mod lost_answers;
 mod missing_profile;
 mod outcomes;
 mod recovery;
@@ -15,6 +16,7 @@ mod resend;
 mod scripted;
 mod settle;
 mod short_leases;
+mod silence;
 mod twice;
 
 use sandbox::acquirer::Settings;

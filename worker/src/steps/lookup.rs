@@ -7,6 +7,7 @@ use crate::acquirer::AcquirerClient;
 use crate::acquirer::gate::Pass;
 use crate::context::jittered;
 use shared::acquirer::Answer;
+use shared::db::in_time;
 use shared::payment::call::{self, Ended, Kind, Sends};
 use shared::payment::claim::Claim;
 use shared::payment::life::Outcome;
@@ -25,8 +26,8 @@ pub(super) async fn run(context: &Context, claim: &Claim) -> Came {
     if claim.untouched {
         return first_send(context, claim).await;
     }
-    let sends = call::sends(&context.pool, claim.payment.key(), acquirer.key_scope(), claim.request_id).await;
-    let Ok(sends) = sends else { return give_back(context, claim, Duration::ZERO).await };
+    let sends = call::sends(&context.pool, claim.payment.key(), acquirer.key_scope(), claim.request_id);
+    let Ok(sends) = in_time(sends).await else { return give_back(context, claim, Duration::ZERO).await };
     let latest = claim.lease_until - acquirer.deadline();
     let pass = match acquirer.gate().enter(latest).await {
         Ok(pass) if Instant::now() < latest => pass,

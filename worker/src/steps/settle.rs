@@ -5,6 +5,7 @@ use crate::Context;
 use crate::context::Written;
 use shared::acquirer::Answer;
 use shared::committer::Write;
+use shared::db::in_time;
 use shared::outbox;
 use shared::payment::call::{Ended, recorded_answer};
 use shared::payment::claim::Claim;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 /// Settles a payment whose outcome is on record but whose owner died before it settled.
 pub(super) async fn run_alone(context: &Context, claim: &Claim) -> Came {
-    match recorded_answer(&context.pool, claim.payment.key()).await {
+    match in_time(recorded_answer(&context.pool, claim.payment.key())).await {
         Ok(Some(answer)) => run(context, claim, &answer, None).await,
         Ok(None) => {
             // A settle job without an outcome on record has no business here: the acquirer knows.

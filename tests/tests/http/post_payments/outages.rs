@@ -5,13 +5,26 @@ use crate::{
     world_on_own_server,
 };
 use sqlx::Connection;
-use tests::{Answer, Client, World, eventually};
-use tokio::task::JoinHandle;
+use std::time::Duration;
+use tests::road::State;
+use tests::{Answer, Api, Client, Road, World, eventually};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 
 #[track_caller]
 fn assert_away(answer: &Answer) {
     assert_problem(answer, 503, "database_unavailable");
     assert_eq!((answer.header("Retry-After"), answer.json["retryable"].as_bool()), ("1", Some(true)));
+}
+
+/// An api instance that comes to the world's database by a road of its own.
+async fn api_on_a_road() -> (World, Api, Road) {
+    let mut world = World::new().await;
+    let road = Road::to(&world.database.url).await;
+    let direct = std::mem::replace(&mut world.database.url, road.url.clone());
+    let api = world.api().await;
+    world.database.url = direct;
+    (world, api, road)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,19 +88,47 @@ async fn cut_off_in_the_middle_of_the_claim_it_is_503_and_nothing_is_stored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_fate_is_unknown_is_503_and_the_repeat_finds_out() {
-    let (world, api) = world().await;
+    let (world, api, road) = api_on_a_road().await;
     let held = hold_accepts(&world).await;
-    // The database is silent for longer than a request is kept waiting; then it commits after all.
-    let unknown = api.client.post("key-1", &order(1, "pm_ok")).await;
-    assert_away(&unknown);
+    let client = api.client.clone();
+    let posting = tokio::spawn(async move { client.post("key-1", &order(1, "pm_ok")).await });
+    until_held(&world, 1).await;
+    road.becomes(State::Deaf);
     held.rollback().await.expect("let go");
-    eventually("it was committed", || async { (stored(&world).await == [1, 1]).then_some(()) }).await;
+    assert_away(&heard(posting).await);
+    assert_eq!(stored(&world).await, [1, 1], "it was committed");
+    road.becomes(State::Open);
     let repeat = api.client.post("key-1", &order(1, "pm_ok")).await;
     assert_problem(&repeat, 409, "payment_in_progress");
     let _worker = world.worker();
     let end = api.client.pay("key-1", &order(1, "pm_ok")).await;
     assert_eq!((end.status, end.payment_id()), (201, repeat.payment_id()), "{}", end.text);
     assert_eq!(stored(&world).await, [1, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_connections_that_fell_silent_it_is_503_until_within_seconds_there_are_others() {
+    let (world, api, road) = api_on_a_road().await;
+    let before = api.client.post("key-0", &order(0, "pm_ok")).await;
+    let path = path_of(before.payment_id());
+    // As many connections as it may have.
+    let gets = (0..20).map(|_| {
+        let (client, path) = (api.client.clone(), path.clone());
+        async move { client.get(&path).await.status }
+    });
+    assert_eq!(gets.collect::<JoinSet<_>>().join_all().await, [200; 20]);
+    assert_eq!(api.client.get(&path).await.status, 200);
+    road.becomes(State::Frozen);
+    let accepted = eventually("it is accepted", || async {
+        let answer = api.client.post("key-1", &order(1, "pm_ok")).await;
+        if answer.status == 503 {
+            assert_away(&answer)
+        }
+        (answer.status != 503).then_some(answer)
+    });
+    let accepted = timeout(Duration::from_secs(15), accepted).await.expect("within seconds");
+    assert_eq!((accepted.status, accepted.header("Idempotent-Replayed")), (202, ""), "{}", accepted.text);
+    assert_eq!(stored(&world).await, [2, 2]);
 }
 
 /// A POST that was accepted and waits.
