@@ -4,6 +4,7 @@
 pub mod amount;
 mod meaning;
 pub mod plain;
+pub mod stripe;
 pub mod webhook;
 
 pub use meaning::{MapRule, Meaning, Signature, default_map};

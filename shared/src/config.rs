@@ -40,6 +40,8 @@ pub struct Config {
     pub client_retry_window_h: u64,
     /// The profile that takes payments which name none.
     pub default_acquirer: String,
+    /// What people may decide alone.
+    pub review: ReviewRules,
     /// A contract that was last verified longer ago than this is warned of.
     pub contract_max_age_days: u16,
     /// The acquirers, by name.
@@ -107,6 +109,16 @@ pub struct Worker {
     pub duplicate_scan_within_h: u64,
 }
 
+/// What people may decide alone.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReviewRules {
+    /// Forcing the state of a payment above this amount, in the minor unit, takes two people; by currency.
+    pub four_eyes_above_minor: BTreeMap<String, i64>,
+    /// The same for all other currencies.
+    pub four_eyes_default_minor: i64,
+}
+
 /// One step's budget and width.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -146,6 +158,7 @@ impl Default for Config {
             key_retention_h: 7 * 24,
             client_retry_window_h: 24,
             default_acquirer: "default".to_owned(),
+            review: ReviewRules::default(),
             contract_max_age_days: 180,
             acquirers: BTreeMap::new(),
             sinks: vec!["log".to_owned()],

@@ -1,5 +1,9 @@
 //! Manual review: what a machine cannot decide lies in front of a person.
 
+pub mod audit;
+pub mod decision;
+pub mod desk;
+
 use crate::committer::Verdict;
 use crate::payment::PaymentKey;
 use crate::payment::life::{self, Event, Illegal, Outcome, Status};

@@ -6,6 +6,7 @@
 pub mod by_hand;
 pub mod client;
 pub mod database;
+pub mod localstripe;
 pub mod points;
 pub mod road;
 pub mod rows;

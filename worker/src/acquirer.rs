@@ -76,7 +76,7 @@ impl AcquirerClient {
         };
         let mut exponents = match profile.kind {
             Kind::Http => BTreeMap::new(),
-            Kind::Stripe => stripe::exponents(),
+            Kind::Stripe => shared::acquirer::stripe::exponents(),
         };
         exponents.extend(profile.exponent_overrides.clone());
         Ok(Self {
@@ -145,7 +145,13 @@ impl AcquirerClient {
     /// # Errors
     /// [`NotRepresentable`].
     pub fn amount(&self, payment: &Payment) -> Result<i64, NotRepresentable> {
-        amount::on_the_wire(payment.amount_minor, &payment.currency, &self.exponents)
+        let told = amount::on_the_wire(payment.amount_minor, &payment.currency, &self.exponents)?;
+        match &self.form {
+            Form::Stripe(_) if told % shared::acquirer::stripe::step(&payment.currency) != 0 => {
+                Err(NotRepresentable::new(payment.amount_minor, &payment.currency, 2))
+            }
+            Form::Plain(_) | Form::Stripe(_) => Ok(told),
+        }
     }
 
     /// Sends the charge. `sent_before`: an earlier send may have reached the acquirer.

@@ -3,6 +3,7 @@
 //! returns nothing to apalis, because nobody but the queue's own rows decides about another run.
 
 mod charge;
+mod decided;
 mod lookup;
 mod publish;
 mod settle;

@@ -5,6 +5,7 @@ use crate::Context;
 use shared::db::in_time;
 use shared::queue::Lane;
 use shared::queue::sweep::{Found, Sweep, lanes_in_use};
+use shared::review::desk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,10 @@ pub(crate) async fn run(context: Arc<Context>) {
                 // Where jobs were missing there may be more: the next page at once.
                 continue;
             }
-            Ok(_) => tell_unserved(&context, &mut unserved).await,
+            Ok(_) => {
+                tell_unserved(&context, &mut unserved).await;
+                end_doubts(&context).await;
+            }
             Err(error) => tracing::warn!(%error, "the sweep could not look; it tries again"),
         }
         tokio::time::sleep(every).await;
@@ -43,5 +47,14 @@ async fn tell_unserved(context: &Context, told: &mut BTreeSet<String>) {
             );
         }
         *told = unserved;
+    }
+}
+
+/// Reviews of payments that became final meanwhile.
+async fn end_doubts(context: &Context) {
+    match in_time(desk::end_doubts(&context.pool)).await {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(count, "reviews were ended: their payments are final"),
+        Err(error) => tracing::debug!(%error, "reviews of final payments are ended by the next pass"),
     }
 }

@@ -13,6 +13,14 @@ pub struct NotRepresentable {
     exponent: u32,
 }
 
+impl NotRepresentable {
+    /// `amount_minor` of `currency`, at an acquirer that counts it with `exponent` decimal places.
+    #[must_use]
+    pub fn new(amount_minor: i64, currency: &str, exponent: u32) -> Self {
+        Self { amount_minor, currency: currency.to_owned(), exponent }
+    }
+}
+
 /// What the acquirer is told for `amount_minor` (ISO 4217 minor unit) of `currency`.
 ///
 /// # Errors
@@ -30,7 +38,7 @@ pub fn on_the_wire(
     } else {
         shift(iso - exponent).filter(|factor| amount_minor % factor == 0).map(|factor| amount_minor / factor)
     };
-    counted.ok_or_else(|| NotRepresentable { amount_minor, currency: currency.to_owned(), exponent })
+    counted.ok_or_else(|| NotRepresentable::new(amount_minor, currency, exponent))
 }
 
 #[cfg(test)]

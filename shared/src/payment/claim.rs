@@ -23,6 +23,8 @@ pub struct Claim {
     pub request_id: Uuid,
     /// Whether no call ever left for this payment before: the first send needs no lookup.
     pub untouched: bool,
+    /// A person asked for the same charge to be sent once more.
+    pub resend: bool,
     /// How often the job was delivered, this time included.
     pub deliveries: i32,
     /// Since when the job was due: for a job whose owner died, when its lease lapsed.
@@ -58,7 +60,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
            job AS (
                UPDATE jobs j SET run_at = now() + make_interval(secs => $3), deliveries = j.deliveries + 1, claimed_by = $4
                FROM due d WHERE j.ctid = d.row
-               RETURNING j.merchant_id, j.subject_id, j.deliveries, d.request_id, d.due_at,
+               RETURNING j.merchant_id, j.subject_id, j.deliveries, j.resend, d.request_id, d.due_at,
                          j.deliveries <= $5 AND $6 AS calls),
            claimed AS (
                -- A final payment is left as it is; its job is a leftover and will be dropped.
@@ -68,7 +70,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
                    first_call_at = CASE WHEN job.calls AND p.final_at IS NULL
                                         THEN COALESCE(p.first_call_at, now()) ELSE p.first_call_at END
                FROM job WHERE p.merchant_id = job.merchant_id AND p.id = job.subject_id
-               RETURNING p.*, job.request_id, job.deliveries, job.due_at, job.calls,
+               RETURNING p.*, job.request_id, job.deliveries, job.resend, job.due_at, job.calls,
                          COALESCE(p.first_call_at = now(), true) AS untouched),
            call AS (
                INSERT INTO provider_calls (merchant_id, payment_id, request_id, attempt, kind, key_scope)
@@ -80,7 +82,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
                   transaction_id, decline_code, decline_message, failure_code, failure_message,
                   attempt, lease_until, first_call_at, unknown_at, in_review, version,
                   created_at, updated_at, final_at,
-                  request_id AS "request_id!", deliveries, due_at, untouched AS "untouched!", now() AS "now!"
+                  request_id AS "request_id!", deliveries, resend, due_at, untouched AS "untouched!", now() AS "now!"
            FROM claimed"#,
         take.lane(),
         take.limit,
@@ -127,6 +129,7 @@ pub async fn fetch(pool: &PgPool, take: &Take<'_>) -> sqlx::Result<Vec<Claim>> {
             },
             request_id: row.request_id,
             untouched: row.untouched,
+            resend: row.resend,
             deliveries: row.deliveries,
             due_at: row.due_at,
             clock,

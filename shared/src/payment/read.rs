@@ -2,14 +2,14 @@
 
 use super::life::Status;
 use super::{OPERATION, Payment, PaymentKey};
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 /// One payment; `None` when the merchant has none of that id.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn one(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Option<Payment>> {
+pub async fn one(db: impl PgExecutor<'_>, of: PaymentKey) -> sqlx::Result<Option<Payment>> {
     sqlx::query_as!(
         Payment,
         r#"SELECT merchant_id, id, payment_intent_id, idempotency_key, status AS "status: Status",
@@ -21,7 +21,7 @@ pub async fn one(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Option<Payment>>
         of.merchant_id,
         of.payment_id,
     )
-    .fetch_optional(pool)
+    .fetch_optional(db)
     .await
 }
 

@@ -165,7 +165,7 @@ pub(crate) async fn opens(conn: &mut PgConnection, rows: &[&Open]) -> sqlx::Resu
                INSERT INTO jobs AS j (merchant_id, step, subject_id, route, run_at)
                SELECT merchant_id, 'lookup', payment_id, acquirer, now() + make_interval(secs => delay_s) FROM held WHERE reason IS NULL
                ON CONFLICT (merchant_id, subject_id, step, route) DO UPDATE SET
-                   run_at = EXCLUDED.run_at, claimed_by = NULL,
+                   run_at = EXCLUDED.run_at, claimed_by = NULL, resend = false,
                    deliveries = j.deliveries - (SELECT h.refund::int FROM held h
                                                 WHERE h.merchant_id = j.merchant_id AND h.payment_id = j.subject_id))
            SELECT ord AS "ord!", now() AS "at!" FROM held"#,

@@ -29,6 +29,8 @@ pub enum Known {
     CutOff,
     /// It asked, and the acquirer said this.
     LookedUp(Outcome),
+    /// A person asked for the same charge to be sent once more.
+    ResendAsked,
 }
 
 /// The decision.
@@ -54,6 +56,8 @@ pub fn may_send(contract: &Contract, history: History, now: OffsetDateTime) -> M
     let asking = now < first + contract.give_up_after;
     match (history.known, contract.lookup) {
         (Known::CutOff, _) => at_once(contract, protection),
+        // With or without a look-up: what protects is the key, and that a repeat executes nothing.
+        (Known::ResendAsked, _) => unasked(contract, protection),
         (Known::LookedUp(Outcome::NotFound), _) => {
             // A call that is no longer on record left all the same.
             let last = history.last_call_at.unwrap_or(first);

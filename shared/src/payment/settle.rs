@@ -25,6 +25,8 @@ pub struct Settle {
     pub fence: Fence,
     /// The call that taught us the outcome, recorded by the same commit; `None` when it is on record.
     pub ended: Option<Ended>,
+    /// No call ever left for this payment, after all.
+    pub never_sent: bool,
     /// The payment as it will be.
     pub settled: Payment,
     /// The stored answer and the event's data.
@@ -64,6 +66,7 @@ impl Settle {
         Ok(Self {
             fence: Fence { of: payment.key(), attempt, status, version },
             ended: None,
+            never_sent: false,
             body: PaymentBody::from(&settled).to_json(),
             settled,
             event_id: crate::outbox::new_event_id(),
@@ -138,6 +141,7 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
     let actors: Vec<&str> = rows.iter().map(|r| r.actor.as_str()).collect();
     let reasons: Vec<&str> = rows.iter().map(|r| r.reason.as_str()).collect();
     let leases: Vec<f64> = rows.iter().map(|r| r.lease.as_secs_f64()).collect();
+    let never_sent: Vec<bool> = rows.iter().map(|r| r.never_sent).collect();
     let sinks: Vec<String> = rows.iter().map(|r| r.sinks.join(",")).collect();
     let applied = sqlx::query!(
         r#"WITH input AS (
@@ -146,21 +150,20 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
                                     $14::timestamptz[], $15::text[], $16::uuid[], $17::text[], $18::text[],
                                     $19::text[], $20::float8[],
                                     $22::uuid[], $23::int2[], $24::text[], $25::text[], $26::text[], $27::text[],
-                                    $21::text[])
+                                    $21::text[], $28::bool[])
                WITH ORDINALITY AS i (merchant_id, payment_id, attempt, from_status, version,
                                      status, transaction_id, decline_code, decline_message, failure_code, failure_message,
                                      final_at, body, event_id, event_type, actor,
                                      reason, lease_s,
                                      request_id, http_status, outcome, call_transaction_id, code, message,
-                                     sinks, ord)),
+                                     sinks, never_sent, ord)),
            final AS (
                UPDATE payments p SET
                    status = i.status, transaction_id = i.transaction_id,
                    decline_code = i.decline_code, decline_message = i.decline_message,
                    failure_code = i.failure_code, failure_message = i.failure_message,
                    version = i.version + 1, lease_until = NULL,
-                   -- It was never sent after all.
-                   first_call_at = CASE WHEN i.outcome = 'NOT_SENT' THEN NULL ELSE p.first_call_at END, updated_at = i.final_at, final_at = i.final_at
+                   first_call_at = CASE WHEN i.never_sent THEN NULL ELSE p.first_call_at END, updated_at = i.final_at, final_at = i.final_at
                FROM input i
                WHERE p.merchant_id = i.merchant_id AND p.id = i.payment_id
                  AND p.attempt = i.attempt AND p.status = i.from_status AND p.version = i.version
@@ -223,6 +226,7 @@ pub(crate) async fn apply(conn: &mut PgConnection, rows: &[&Settle]) -> sqlx::Re
         &ended.transactions as &[Option<&str>],
         &ended.codes as &[Option<&str>],
         &ended.messages as &[Option<&str>],
+        &never_sent,
     )
     .fetch_all(conn)
     .await?;

@@ -1,7 +1,7 @@
 //! lookup: find out what became of a charge, and act on what is proven.
 
 use super::charge::first_send;
-use super::{Call, Came, conclude, give_back, history, review, send, send_once_more, wait};
+use super::{Call, Came, conclude, decided, give_back, history, review, send, send_once_more, wait};
 use crate::Context;
 use crate::acquirer::AcquirerClient;
 use crate::acquirer::gate::Pass;
@@ -35,10 +35,18 @@ pub(super) async fn run(context: &Context, claim: &Claim) -> Came {
         Err(closed) => return give_back(context, claim, closed.rest()).await,
     };
     let asking = Asking { acquirer, sends, deadline: Instant::now() + acquirer.deadline() };
-    match may_send(acquirer.contract(), history(claim, &asking.sends, Known::Nothing), claim.clock.now()) {
+    let may = |known| may_send(acquirer.contract(), history(claim, &asking.sends, known), claim.clock.now());
+    if claim.resend && may(Known::ResendAsked) == MaySend::Send {
+        return asking.resend(context, claim, pass).await;
+    }
+    match may(Known::Nothing) {
         MaySend::LookUpFirst => asking.look_up(context, claim, pass).await,
         MaySend::Send => asking.repeat(context, claim, pass).await,
         MaySend::Review(reason) => {
+            if let Some(decision) = decided::approved(context, claim).await {
+                let unsent = Ended::unsent(claim.request_id, Answer::unknown(None, "cannot_be_asked", CANNOT_BE_ASKED));
+                return decided::apply(context, claim, decision, unsent).await;
+            }
             let ended = Ended::unsent(claim.request_id, Answer::unknown(None, "cannot_be_asked", CANNOT_BE_ASKED));
             let detail = described(reason, &ended);
             review(context, claim, Some(ended), reason, detail).await
@@ -76,6 +84,25 @@ impl Asking<'_> {
         let Some(ended) = send(context, claim, &self.call(claim, Kind::Charge), pass).await else {
             return give_back(context, claim, Duration::ZERO).await;
         };
+        if let Some(decision) = decided::approved(context, claim).await {
+            return decided::apply(context, claim, decision, ended).await;
+        }
+        match conclude(context, claim, ended).await {
+            Ok(came) => came,
+            Err(ended) => wait_or_give_up(context, claim, ended).await,
+        }
+    }
+
+    /// A person asked for it, and the contract makes it harmless.
+    async fn resend(&self, context: &Context, claim: &Claim, pass: Pass) -> Came {
+        tracing::info!("a person asked for the same charge to be sent once more");
+        if !self.acquirer.can_be_asked() {
+            return self.repeat(context, claim, pass).await;
+        }
+        let instead = Answer::unknown(None, "resend_asked", "the charge was sent instead");
+        let looked_up = Ended::unsent(claim.request_id, instead);
+        let sent = send_once_more(context, claim, looked_up, self.deadline, pass).await;
+        let Some(ended) = sent else { return "stale" };
         match conclude(context, claim, ended).await {
             Ok(came) => came,
             Err(ended) => wait_or_give_up(context, claim, ended).await,
@@ -83,6 +110,9 @@ impl Asking<'_> {
     }
 
     async fn decide(&self, context: &Context, claim: &Claim, ended: Ended) -> Came {
+        if let Some(decision) = decided::approved(context, claim).await {
+            return decided::apply(context, claim, decision, ended).await;
+        }
         let ended = match conclude(context, claim, ended).await {
             Ok(came) => return came,
             Err(ended) => ended,
@@ -112,7 +142,7 @@ impl Asking<'_> {
 }
 
 /// Rests by the schedule. When this was the last delivery of the budget, a person takes over.
-async fn wait_or_give_up(context: &Context, claim: &Claim, ended: Ended) -> Came {
+pub(super) async fn wait_or_give_up(context: &Context, claim: &Claim, ended: Ended) -> Came {
     let spent = claim.step == Step::Lookup && claim.deliveries >= context.budget(Step::Lookup).deliveries;
     if spent && ended.answer.was_heard() {
         let reason = match ended.answer.outcome {

@@ -11,6 +11,7 @@ use shared::payment::call::{Ended, recorded_answer};
 use shared::payment::claim::Claim;
 use shared::payment::record::Then;
 use shared::payment::settle::Settle;
+use shared::review::desk;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -35,10 +36,22 @@ pub(super) const REFUSED: Came = "refused";
 
 /// Settles, and delivers the event. `ended`: the call that taught the outcome, if it is not on record.
 pub(super) async fn run(context: &Context, claim: &Claim, answer: &Answer, ended: Option<Ended>) -> Came {
+    run_as(context, claim, answer, ended, &context.name).await
+}
+
+/// Settles in the name of `actor`.
+pub(super) async fn run_as(
+    context: &Context,
+    claim: &Claim,
+    answer: &Answer,
+    ended: Option<Ended>,
+    actor: &str,
+) -> Came {
     let now = claim.clock.now();
-    let settle = Settle::new(&claim.payment, answer, now, &context.name, &context.config.sinks, context.lease());
+    let settle = Settle::new(&claim.payment, answer, now, actor, &context.config.sinks, context.lease());
     let Ok(settle) = settle else { return stale(context, claim, answer).await };
-    let settle = Settle { ended, ..settle };
+    let never_sent = claim.untouched && ended.as_ref().is_some_and(|ended| !ended.sent);
+    let settle = Settle { ended, never_sent, ..settle };
     let delivery_lease_until = Instant::now() + context.lease();
     match context.write(Write::Settle(Box::new(settle.clone())), claim.lease_until).await {
         Written::Applied => {}
@@ -53,6 +66,9 @@ pub(super) async fn run(context: &Context, claim: &Claim, answer: &Answer, ended
         reason = settle.reason,
         "settled"
     );
+    if claim.payment.in_review {
+        end_doubts(context).await;
+    }
     if !claim.untouched {
         let doubt_began = claim.payment.unknown_at.unwrap_or(claim.due_at);
         context.metrics.reconciled((now - doubt_began).try_into().unwrap_or_default());
@@ -63,4 +79,11 @@ pub(super) async fn run(context: &Context, claim: &Claim, answer: &Answer, ended
         publish::run(context, outbox::Claim { event, sink: sink.clone(), deliveries: 1, lease_until }).await;
     }
     status.as_str()
+}
+
+/// What a person was to decide is decided. Should this not come about, the sweep does it.
+async fn end_doubts(context: &Context) {
+    if let Err(error) = in_time(desk::end_doubts(&context.pool)).await {
+        tracing::debug!(%error, "reviews of final payments are ended by the sweep");
+    }
 }

@@ -32,7 +32,7 @@ fn contracts() -> impl Iterator<Item = Contract> {
 }
 
 fn all_known() -> Vec<Known> {
-    [Known::Nothing, Known::CutOff].into_iter().chain(Outcome::ALL.map(Known::LookedUp)).collect()
+    [Known::Nothing, Known::CutOff, Known::ResendAsked].into_iter().chain(Outcome::ALL.map(Known::LookedUp)).collect()
 }
 
 fn decided(contract: &Contract, known: Known, in_scope: bool, age: Duration) -> MaySend {
