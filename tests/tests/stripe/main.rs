@@ -238,3 +238,31 @@ async fn an_amount_with_a_third_decimal_place_is_refused_before_it_is_sent() {
     let failed = world.until(payment_id, Status::Failed).await;
     assert_eq!((failed.failure_code.as_deref(), failed.first_call_at), (Some("amount_not_representable"), None));
 }
+
+/// An account with more intents than are walked.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_list_is_too_long_the_search_is_asked() {
+    let mut server = mockito::Server::new_async().await;
+    let intent = |id: &str, reference: &str| {
+        serde_json::json!({"id": id, "object": "payment_intent", "status": "succeeded", "amount": 1999, "currency": "eur",
+            "metadata": {"payonce_payment_id": reference}})
+    };
+    let page = serde_json::json!({"data": [intent("pi_other", "another")], "has_more": true}).to_string();
+    let list = server.mock("GET", mockito::Matcher::Regex("^/v1/payment_intents[?].*created".to_owned()));
+    let list = list.with_body(page).expect(10).create_async().await;
+    let charge = server.mock("POST", "/v1/payment_intents").with_status(500).expect(1).create_async().await;
+    let world = world(&server.url()).await;
+    let payment_id = world.accepted_one("pm_card").await;
+    let found =
+        serde_json::json!({"data": [intent("pi_ours", &provider_key(payment_id))], "has_more": false}).to_string();
+    let search = server.mock("GET", mockito::Matcher::Regex("^/v1/payment_intents/search[?]".to_owned()));
+    let search = search.match_header("stripe-version", shared::acquirer::stripe::API_VERSION);
+    let search = search.with_body(found).expect(1).create_async().await;
+    let worker = world.worker();
+    let paid = world.until(payment_id, Status::Paid).await;
+    worker.stop().await;
+    assert_eq!(paid.transaction_id.as_deref(), Some("pi_ours"));
+    for mock in [list, charge, search] {
+        mock.assert_async().await;
+    }
+}
