@@ -13,6 +13,7 @@ use crate::payment::life::Outcome;
 use crate::review::Reason;
 use crate::text::clean;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -238,6 +239,18 @@ impl Answer {
     #[must_use]
     pub const fn was_heard(&self) -> bool {
         self.http_status.is_some()
+    }
+}
+
+/// A text for people, in whatever shape the acquirer sent it: it must not decide whether the charge
+/// around it can be read. Lone surrogates, which no Rust string can hold, stay as their escapes.
+#[derive(Debug, Deserialize)]
+#[serde(from = "Box<RawValue>")]
+struct ForeignText(String);
+
+impl From<Box<RawValue>> for ForeignText {
+    fn from(raw: Box<RawValue>) -> Self {
+        Self(serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().trim_matches('"').to_owned()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the answers of the plain wire form mean: `POST` and `GET /charges`.
 
-use super::{Answer, CODE_CHARS, Expected, MESSAGE_CHARS, Meaning, conflicted, duplicate};
+use super::{Answer, CODE_CHARS, Expected, ForeignText, MESSAGE_CHARS, Meaning, conflicted, duplicate};
 use crate::payment::life::Outcome;
 use crate::text::clean;
 use serde::Deserialize;
@@ -16,18 +16,6 @@ struct Charge {
     currency: String,
     decline_code: Option<ForeignText>,
     message: Option<ForeignText>,
-}
-
-/// A text for people, in whatever shape the acquirer sent it: it must not decide whether the charge
-/// around it can be read. Lone surrogates, which no Rust string can hold, stay as their escapes.
-#[derive(Debug, Deserialize)]
-#[serde(from = "Box<RawValue>")]
-struct ForeignText(String);
-
-impl From<Box<RawValue>> for ForeignText {
-    fn from(raw: Box<RawValue>) -> Self {
-        Self(serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().trim_matches('"').to_owned()))
-    }
 }
 
 /// What a charge's status means.

@@ -1,17 +1,29 @@
-//! What Stripe's answers mean: PaymentIntents, made and confirmed in one request. Source: Stripe's API reference (payment
-//! intents, errors, idempotent requests), read in December 2026.
+//! Stripe's wire form: PaymentIntents, made and confirmed by one POST.
+//!
+//! Architecture invariant: nothing here, and nothing that calls it, ever confirms, captures or cancels an intent, nor
+//! keeps the client secret with which a shopper could. What an intent became is therefore its own doing, and a
+//! declined one stays declined.
 
 use super::webhook::STRIPE_REFERENCE;
-use super::{Answer, CODE_CHARS, Expected, MESSAGE_CHARS, conflicted, duplicate};
+use super::{Answer, CODE_CHARS, Expected, ForeignText, Meaning, conflicted, duplicate};
 use crate::payment::life::Outcome;
-use crate::review::Reason;
 use crate::text::clean;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-/// The version of the API that this speaks; Stripe keeps answering in it.
-pub const API_VERSION: &str = "2024-06-20";
+#[cfg(test)]
+mod tests;
+
+/// The version of the API that the forms and meanings here are about, whatever the account's own default is.
+///
+/// From `2026-09-30.endive` on, `payment_method_types` is refused; whoever raises this sends
+/// `allowed_payment_method_types` instead.
+pub const API_VERSION: &str = "2026-04-22.dahlia";
+
+/// The most intents that one page can have.
+pub const PAGE: usize = 100;
 
 /// Currencies that Stripe counts otherwise than ISO 4217: the króna and the shilling bear two decimal places that must be
 /// zero, the ariary none. Source: Stripe's page on currencies, special cases and zero-decimal currencies.
@@ -26,344 +38,367 @@ pub fn step(currency: &str) -> i64 {
     if matches!(currency, "BHD" | "JOD" | "KWD" | "OMR" | "TND") { 10 } else { 1 }
 }
 
-/// The form that makes and confirms a PaymentIntent.
+/// The form of the POST that makes an intent and confirms it. Only cards: they are decided at once, or by the
+/// shopper's authentication, while other methods may stay in processing for days.
 #[must_use]
-pub fn charge_form(expected: Expected<'_>, payment_method_id: &str) -> Vec<(String, String)> {
+pub fn charge_form(expected: Expected<'_>, payment_method_id: &str) -> [(String, String); 6] {
     let pairs = [
         ("amount", expected.amount_minor.to_string()),
         ("currency", expected.currency.to_ascii_lowercase()),
         ("payment_method", payment_method_id.to_owned()),
         ("payment_method_types[]", "card".to_owned()),
         ("confirm", "true".to_owned()),
+        (&format!("metadata[{STRIPE_REFERENCE}]"), expected.reference.to_owned()),
     ];
-    let reference = (format!("metadata[{STRIPE_REFERENCE}]"), expected.reference.to_owned());
-    pairs.map(|(name, value)| (name.to_owned(), value)).into_iter().chain([reference]).collect()
+    pairs.map(|(name, value)| (name.to_owned(), value))
 }
 
-/// A PaymentIntent, as far as it concerns us.
-#[derive(Clone, Debug, Deserialize)]
+/// The search for all intents that bear `reference`, which is ours and has nothing to be escaped.
+#[must_use]
+pub fn search_query(reference: &str) -> String {
+    format!("metadata['{STRIPE_REFERENCE}']:'{reference}'")
+}
+
+/// Whether `id` can stand in the path of a request. What came from outside may be anything.
+#[must_use]
+pub fn is_intent_id(id: &str) -> bool {
+    id.starts_with("pi_") && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// A PaymentIntent, as far as it matters here.
+#[derive(Debug, Deserialize)]
 pub struct Intent {
+    #[serde(rename = "object")]
+    _object: IntentObject,
     id: String,
-    object: String,
     status: String,
     amount: i64,
+    amount_received: Option<i64>,
     currency: String,
-    #[serde(default)]
-    metadata: HashMap<String, String>,
-    last_payment_error: Option<Problem>,
+    metadata: Option<Metadata>,
+    last_payment_error: Option<Refusal>,
+    cancellation_reason: Option<ForeignText>,
 }
 
-impl Intent {
-    fn reference(&self) -> Option<&str> {
-        self.metadata.get(STRIPE_REFERENCE).map(String::as_str)
-    }
+/// Other objects have an id, a status and an amount, too.
+#[derive(Debug, Deserialize)]
+enum IntentObject {
+    #[serde(rename = "payment_intent")]
+    PaymentIntent,
 }
 
-/// An error, of a request or of a payment.
-#[derive(Clone, Debug, Default, Deserialize)]
-struct Problem {
-    r#type: Option<String>,
-    code: Option<String>,
-    decline_code: Option<String>,
-    #[serde(default)]
-    message: Option<Box<RawValue>>,
-    #[serde(default)]
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    /// The member is [`STRIPE_REFERENCE`].
+    payonce_payment_id: Option<ForeignText>,
+}
+
+/// Why something was refused: the `error` of an answer, or the `last_payment_error` of an intent.
+#[derive(Debug, Deserialize)]
+struct Refusal {
+    #[serde(rename = "type")]
+    kind: Option<ForeignText>,
+    code: Option<ForeignText>,
+    decline_code: Option<ForeignText>,
+    message: Option<ForeignText>,
     payment_intent: Option<Box<RawValue>>,
 }
 
-impl Problem {
-    fn code(&self) -> Option<&str> {
-        self.decline_code.as_deref().or(self.code.as_deref()).or(self.r#type.as_deref())
+#[derive(Debug, Deserialize)]
+struct ErrorBody {
+    error: Refusal,
+}
+
+fn text(of: Option<&ForeignText>) -> Option<&str> {
+    of.map(|text| text.0.as_str())
+}
+
+impl Refusal {
+    fn read(body: &[u8]) -> Option<Self> {
+        serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.error)
     }
 
-    /// Lone surrogates, which no Rust string can hold, stay as their escapes.
-    fn message(&self) -> Option<String> {
-        let raw = self.message.as_ref()?.get();
-        Some(serde_json::from_str(raw).unwrap_or_else(|_| raw.trim_matches('"').to_owned()))
+    fn kind(&self) -> Option<&str> {
+        text(self.kind.as_ref())
+    }
+
+    /// The issuer's reason says more than Stripe's.
+    fn code(&self) -> Option<&str> {
+        text(self.decline_code.as_ref()).or_else(|| text(self.code.as_ref()))
     }
 
     fn intent(&self) -> Option<Intent> {
         serde_json::from_str(self.payment_intent.as_ref()?.get()).ok()
     }
-}
 
-#[derive(Deserialize)]
-struct Failure {
-    error: Problem,
-}
-
-fn read_intent(body: &[u8]) -> Option<Intent> {
-    serde_json::from_slice(body).ok().filter(|intent: &Intent| intent.object == "payment_intent")
-}
-
-/// What the answer to `POST /v1/payment_intents` means. `sent_before`: an earlier send may have reached Stripe, and a
-/// refusal of this one then proves nothing about it, unless it bears our own PaymentIntent.
-#[must_use]
-pub fn classify_charge(status: u16, body: &[u8], expected: Expected<'_>, sent_before: bool) -> Answer {
-    if let (200..=299, Some(intent)) = (status, read_intent(body)) {
-        return of_intent(status, &intent, expected);
-    }
-    let Ok(Failure { error }) = serde_json::from_slice::<Failure>(body) else { return unreadable(status) };
-    let ours = error.intent().is_some_and(|intent| differs(&intent, expected).is_none());
-    match (status, error.r#type.as_deref()) {
-        // Our key was used for another request: somebody else's, or ours was not what it is now.
-        (_, Some("idempotency_error")) => {
-            let message = error.message().unwrap_or_else(|| "the key was used for another request".to_owned());
-            Answer {
-                conflict: Some(Reason::Conflicted),
-                ..Answer::unknown(Some(status), "idempotency_error", &message)
-            }
+    /// What a confirmation that was refused for this reason came to.
+    fn outcome(&self) -> Outcome {
+        match self.kind() {
+            Some("card_error") | None => Outcome::Declined,
+            Some(_) => Outcome::Failed,
         }
-        (402, _) if ours || !sent_before => refused(status, Outcome::Declined, &error, "declined"),
-        (400 | 401 | 403 | 404, _) if !sent_before => refused(status, Outcome::Failed, &error, "request_refused"),
-        _ => refused(status, Outcome::Unknown, &error, &format!("http_{status}")),
+    }
+
+    fn answer(&self, status: u16, outcome: Outcome, default_code: &str) -> Answer {
+        let (code, message) = (self.code().unwrap_or(default_code), text(self.message.as_ref()));
+        Answer { outcome, ..Answer::unknown(Some(status), code, message.unwrap_or("refused by Stripe")) }
     }
 }
 
-/// What the answer to `GET /v1/payment_intents/{id}` means.
+impl Intent {
+    fn read(body: &[u8]) -> Option<Self> {
+        serde_json::from_slice(body).ok()
+    }
+
+    fn reference(&self) -> Option<&str> {
+        self.metadata.as_ref().and_then(Metadata::reference)
+    }
+
+    /// What has become of it; `None`: a status that nobody here knows. `refusal` is why its last confirmation
+    /// failed.
+    ///
+    /// An intent that is made and confirmed at once is `requires_payment_method` before the confirmation and
+    /// again after it failed. Only the error tells the two apart: without one, the POST that made it may be
+    /// confirming it right now. With one, that confirmation, the only one there will ever be, is over:
+    /// * nobody confirms the intent again (see the module's invariant);
+    /// * a POST of ours that is still under way bears the key that made this intent: Stripe answers it with the
+    ///   first one's result. Where keys are not honoured, `may_send` lets no second POST exist.
+    fn outcome(&self, refusal: Option<&Refusal>) -> Option<Outcome> {
+        match self.status.as_str() {
+            "succeeded" => Some(Outcome::Success),
+            "canceled" => Some(Outcome::Failed),
+            "requires_payment_method" => Some(refusal.map_or(Outcome::Processing, Refusal::outcome)),
+            // Money may yet move, and the machine can do nothing but ask: neither paid nor failed.
+            "requires_action" | "processing" | "requires_capture" | "requires_confirmation" => {
+                Some(Outcome::Processing)
+            }
+            _ => None,
+        }
+    }
+
+    fn differs(&self, expected: Expected<'_>) -> Option<String> {
+        if self.reference() != Some(expected.reference) {
+            return Some("it bears another reference".to_owned());
+        }
+        if self.amount != expected.amount_minor {
+            return Some(format!("amount {} instead of {}", self.amount, expected.amount_minor));
+        }
+        if !self.currency.eq_ignore_ascii_case(expected.currency) {
+            return Some(format!("currency {} instead of {}", clean(&self.currency, 3), expected.currency));
+        }
+        let received = self.amount_received.filter(|_| self.status == "succeeded")?;
+        (received != expected.amount_minor).then(|| format!("{received} received instead of {}", expected.amount_minor))
+    }
+
+    fn answer(&self, status: u16, refusal: Option<&Refusal>, expected: Expected<'_>) -> Answer {
+        if let Some(what) = self.differs(expected) {
+            return conflicted(status, &self.id, &what);
+        }
+        let answer = match self.outcome(refusal) {
+            None => {
+                let message = format!("Stripe reports a status we do not know: {}", self.status);
+                Answer::unknown(Some(status), "unknown_status", &message)
+            }
+            Some(Outcome::Success) => Answer {
+                http_status: Some(status),
+                outcome: Outcome::Success,
+                transaction_id: None,
+                code: None,
+                message: None,
+                conflict: None,
+            },
+            Some(Outcome::Processing) => Answer {
+                outcome: Outcome::Processing,
+                ..Answer::unknown(Some(status), &self.status, what_it_waits_for(&self.status))
+            },
+            Some(outcome) => match refusal.filter(|_| self.status != "canceled") {
+                Some(refusal) => refusal.answer(status, outcome, "declined"),
+                None => {
+                    let reason = text(self.cancellation_reason.as_ref()).unwrap_or("without a reason");
+                    let message = format!("the intent was canceled: {reason}");
+                    Answer { outcome, ..Answer::unknown(Some(status), "canceled", &message) }
+                }
+            },
+        };
+        Answer { transaction_id: Some(clean(&self.id, CODE_CHARS)), ..answer }
+    }
+}
+
+impl Metadata {
+    fn reference(&self) -> Option<&str> {
+        text(self.payonce_payment_id.as_ref())
+    }
+}
+
+fn what_it_waits_for(status: &str) -> &'static str {
+    match status {
+        "requires_action" => "it waits for the shopper to authenticate",
+        "requires_capture" => "the amount is reserved and waits to be captured",
+        "processing" => "Stripe is still processing it",
+        _ => "it is made and not confirmed yet",
+    }
+}
+
+/// What the answer to the POST means.
+///
+/// `sent_before` says that an earlier send of the same payment may have reached Stripe. A refusal then proves
+/// nothing about that one, unless it bears our own intent.
+#[must_use]
+pub fn classify_charge(
+    meaning: &Meaning,
+    status: u16,
+    body: &[u8],
+    expected: Expected<'_>,
+    sent_before: bool,
+) -> Answer {
+    let json: Option<Value> = serde_json::from_slice(body).ok();
+    if meaning.is_in_flight(status, json.as_ref()) {
+        return Answer::unknown(Some(status), "in_flight", "Stripe is still working on the first request");
+    }
+    if matches!(status, 200..=299) {
+        return classify_intent(status, body, expected);
+    }
+    match Refusal::read(body) {
+        Some(refusal) => refused(status, &refusal, expected, sent_before),
+        None => not_answered(status, body),
+    }
+}
+
+/// What an error in answer to the POST means. 409 (the key is in use), 429 and 5xx say nothing about the charge, and
+/// `idempotency_error` says that our key is known for a request that was not the same: an earlier one may have
+/// moved money.
+fn refused(status: u16, refusal: &Refusal, expected: Expected<'_>, sent_before: bool) -> Answer {
+    let unknown = || refusal.answer(status, Outcome::Unknown, &format!("http_{status}"));
+    if !matches!(status, 400..=404) || refusal.kind() == Some("idempotency_error") {
+        return unknown();
+    }
+    if let Some(intent) = refusal.intent() {
+        return intent.answer(status, Some(refusal), expected);
+    }
+    match (status, refusal.kind()) {
+        _ if sent_before => unknown(),
+        (402, Some("card_error" | "invalid_request_error")) => refusal.answer(status, Outcome::Declined, "declined"),
+        (400 | 401 | 403 | 404, Some("invalid_request_error" | "authentication_error")) => {
+            refusal.answer(status, Outcome::Failed, "request_refused")
+        }
+        _ => unknown(),
+    }
+}
+
+/// What the answer to a GET of one intent means.
 #[must_use]
 pub fn classify_intent(status: u16, body: &[u8], expected: Expected<'_>) -> Answer {
-    match (status, read_intent(body), serde_json::from_slice::<Failure>(body)) {
-        (200..=299, Some(intent), _) => of_intent(status, &intent, expected),
-        (404, _, Ok(_)) => not_found(status),
-        (_, _, Ok(Failure { error })) => refused(status, Outcome::Unknown, &error, &format!("http_{status}")),
-        (_, _, Err(_)) => unreadable(status),
+    match status {
+        200..=299 => match Intent::read(body) {
+            Some(intent) => intent.answer(status, intent.last_payment_error.as_ref(), expected),
+            None => unreadable(status),
+        },
+        // It was there: Stripe told us its id. Whatever this is (another account's credential, a server that lost
+        // its memory), it is no proof of absence.
+        404 => Answer::unknown(Some(status), "intent_not_known", "Stripe does not know the intent that it told us"),
+        _ => not_answered(status, body),
     }
 }
 
-/// One page of a list of PaymentIntents, or of a search.
+/// One page of a list or of a search.
 #[derive(Debug)]
 pub struct Page {
-    /// Those that bear our reference.
+    /// The intents on it that bear our reference.
     pub ours: Vec<Intent>,
-    /// The id to go on after; `None`: this was the last page.
+    /// After which intent the next page begins; `None`: this was the last one.
     pub next: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct List {
-    data: Vec<Intent>,
-    #[serde(default)]
+#[derive(Debug, Deserialize)]
+struct List<'a> {
+    #[serde(borrow)]
+    data: Vec<&'a RawValue>,
     has_more: bool,
 }
 
-/// Reads a page. `None`: it cannot be read, and nothing follows from it.
-#[must_use]
-pub fn page(body: &[u8], reference: &str) -> Option<Page> {
-    let List { data, has_more } = serde_json::from_slice(body).ok()?;
-    let last = data.last().map(|intent| intent.id.clone());
-    let ours = data.into_iter().filter(|intent| intent.reference() == Some(reference)).collect();
-    Some(Page { ours, next: last.filter(|_| has_more) })
+/// What is read of everybody's intents.
+#[derive(Debug, Deserialize)]
+struct Mark {
+    id: String,
+    metadata: Option<Metadata>,
 }
 
-/// What all PaymentIntents that bear our reference mean together.
-#[must_use]
-pub fn of_all(status: u16, ours: &[Intent], expected: Expected<'_>) -> Answer {
-    let with =
-        |words: &[&str]| ours.iter().filter(|intent| words.contains(&intent.status.as_str())).collect::<Vec<_>>();
-    let (paid, open) = (with(&["succeeded"]), with(&["processing", "requires_action", "requires_capture"]));
-    match (paid.as_slice(), open.as_slice()) {
-        ([_, _, ..], _) => duplicate(status, paid.iter().map(|intent| intent.id.as_str())),
-        ([_], [_, ..]) => {
-            Answer::unknown(Some(status), "second_charge_in_flight", "one charge succeeded and another is still open")
+/// Reads one page.
+///
+/// # Errors
+/// The answer that proves nothing, where a part of the page cannot be read: an intent of ours may stand there.
+pub fn read_page(status: u16, body: &[u8], reference: &str) -> Result<Page, Answer> {
+    if !matches!(status, 200..=299) {
+        return Err(not_answered(status, body));
+    }
+    page(body, reference).ok_or_else(|| unreadable(status))
+}
+
+fn page(body: &[u8], reference: &str) -> Option<Page> {
+    let list: List<'_> = serde_json::from_slice(body).ok()?;
+    let mut read = Page { ours: Vec::new(), next: None };
+    let mut last = None;
+    for raw in &list.data {
+        let mark: Mark = serde_json::from_str(raw.get()).ok()?;
+        if mark.metadata.as_ref().and_then(Metadata::reference) == Some(reference) {
+            read.ours.push(Intent::read(raw.get().as_bytes())?);
         }
-        ([one], []) | ([], [one, ..]) => of_intent(status, one, expected),
-        ([], []) => ours.last().map_or_else(|| not_found(status), |last| of_intent(status, last, expected)),
+        last = Some(mark.id);
+    }
+    if list.has_more {
+        // More after nothing: there is no way on.
+        read.next = Some(last?);
+    }
+    Some(read)
+}
+
+/// Adds what a search found to what the list already showed.
+pub fn add(found: &mut Vec<Intent>, more: Vec<Intent>) {
+    for intent in more {
+        if found.iter().all(|known| known.id != intent.id) {
+            found.push(intent);
+        }
     }
 }
 
-fn of_intent(status: u16, intent: &Intent, expected: Expected<'_>) -> Answer {
-    if let Some(what) = differs(intent, expected) {
-        return conflicted(status, &intent.id, &what);
-    }
-    let (outcome, code) = match (intent.status.as_str(), &intent.last_payment_error) {
-        ("succeeded", _) => (Outcome::Success, None),
-        ("canceled", _) => (Outcome::Failed, Some("canceled")),
-        // The confirmation failed, and nobody confirms this intent again: we make one per key and never touch it
-        // afterwards, and a repeat of our request within the key's time brings this very answer.
-        ("requires_payment_method", Some(error)) => (Outcome::Declined, Some(error.code().unwrap_or("declined"))),
-        // It waits for the shopper, or for the bank; money may still move.
-        (open @ ("processing" | "requires_action" | "requires_confirmation"), _) => (Outcome::Processing, Some(open)),
-        // We never ask for a capture of our own, so somebody else has a hand in it.
-        (other, _) => (Outcome::Unknown, Some(other)),
+/// What all the intents that bear our reference mean together.
+#[must_use]
+pub fn classify_found(found: &[Intent], expected: Expected<'_>) -> Answer {
+    const STATUS: u16 = 200;
+    let with = |wanted: fn(Option<Outcome>) -> bool| {
+        found.iter().filter(|intent| wanted(intent.outcome(intent.last_payment_error.as_ref()))).collect::<Vec<_>>()
     };
-    let error = intent.last_payment_error.as_ref().and_then(Problem::message);
-    Answer {
-        http_status: Some(status),
-        outcome,
-        transaction_id: Some(clean(&intent.id, CODE_CHARS)),
-        code: code.map(|code| clean(code, CODE_CHARS)),
-        message: error.map(|message| clean(&message, MESSAGE_CHARS)),
-        conflict: None,
+    let succeeded = with(|outcome| outcome == Some(Outcome::Success));
+    let undecided = with(|outcome| !outcome.is_some_and(Outcome::is_final));
+    let declined = with(|outcome| outcome == Some(Outcome::Declined));
+    let decisive = match (succeeded.as_slice(), undecided.as_slice()) {
+        ([_, _, ..], _) => return duplicate(STATUS, succeeded.iter().map(|intent| intent.id.as_str())),
+        ([_], [_, ..]) => {
+            let message = "one intent has succeeded and another is not decided yet";
+            return Answer::unknown(Some(STATUS), "second_charge_in_flight", message);
+        }
+        ([one], []) | ([], [one, ..]) => Some(*one),
+        ([], []) => declined.first().copied().or_else(|| found.first()),
+    };
+    match decisive {
+        Some(intent) => intent.answer(STATUS, intent.last_payment_error.as_ref(), expected),
+        None => not_found(STATUS),
     }
-}
-
-fn differs(intent: &Intent, expected: Expected<'_>) -> Option<String> {
-    if intent.reference() != Some(expected.reference) {
-        return Some("it bears another reference".to_owned());
-    }
-    if intent.amount != expected.amount_minor {
-        return Some(format!("amount {} instead of {}", intent.amount, expected.amount_minor));
-    }
-    (!intent.currency.eq_ignore_ascii_case(expected.currency))
-        .then(|| format!("currency {} instead of {}", clean(&intent.currency, 3), expected.currency))
-}
-
-fn refused(status: u16, outcome: Outcome, error: &Problem, default_code: &str) -> Answer {
-    let message = error.message().unwrap_or_else(|| format!("Stripe answered {status}"));
-    Answer { outcome, ..Answer::unknown(Some(status), error.code().unwrap_or(default_code), &message) }
 }
 
 fn not_found(status: u16) -> Answer {
-    let answer = Answer::unknown(Some(status), "not_found", "no PaymentIntent bears our reference");
-    Answer { outcome: Outcome::NotFound, ..answer }
+    Answer { outcome: Outcome::NotFound, ..Answer::unknown(Some(status), "not_found", "no intent bears our reference") }
 }
 
 fn unreadable(status: u16) -> Answer {
-    let code = if status < 300 { "unreadable_answer".to_owned() } else { format!("http_{status}") };
-    Answer::unknown(Some(status), &code, "Stripe's answer cannot be read")
+    Answer::unknown(Some(status), "unreadable_answer", "Stripe's answer cannot be read as what was asked for")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    const OURS: Expected<'_> = Expected { reference: "ref", amount_minor: 1999, currency: "EUR" };
-
-    fn intent(id: &str, status: &str) -> Value {
-        json!({"id": id, "object": "payment_intent", "status": status, "amount": 1999, "currency": "eur",
-            "metadata": {"payonce_payment_id": "ref"}, "last_payment_error": null})
-    }
-
-    fn declined() -> Value {
-        let mut intent = intent("pi_1", "requires_payment_method");
-        intent["last_payment_error"] =
-            json!({"code": "card_declined", "decline_code": "insufficient_funds", "message": "No."});
-        intent
-    }
-
-    fn error(kind: &str, code: &str) -> Value {
-        json!({"error": {"type": kind, "code": code, "message": "why"}})
-    }
-
-    fn post(status: u16, body: &Value, sent_before: bool) -> Answer {
-        classify_charge(status, body.to_string().as_bytes(), OURS, sent_before)
-    }
-
-    #[test]
-    fn a_charge_asks_for_one_confirmed_intent_that_bears_our_reference() {
-        let form = charge_form(OURS, "pm_1");
-        let has = |name: &str, value: &str| form.contains(&(name.to_owned(), value.to_owned()));
-        assert!(
-            has("amount", "1999") && has("currency", "eur") && has("confirm", "true") && has("payment_method", "pm_1")
-        );
-        assert!(has("metadata[payonce_payment_id]", "ref"), "{form:?}");
-    }
-
-    #[test]
-    fn every_status_of_an_intent_has_a_meaning() {
-        let table = [
-            ("succeeded", Outcome::Success),
-            ("processing", Outcome::Processing),
-            ("requires_action", Outcome::Processing),
-            ("requires_confirmation", Outcome::Processing),
-            ("requires_capture", Outcome::Unknown),
-            ("requires_payment_method", Outcome::Unknown),
-            ("canceled", Outcome::Failed),
-            ("a_new_word", Outcome::Unknown),
-        ];
-        for (status, outcome) in table {
-            let answer = post(200, &intent("pi_1", status), false);
-            assert_eq!((answer.outcome, answer.transaction_id.as_deref()), (outcome, Some("pi_1")), "{status}");
-        }
-        let answer = post(200, &declined(), true);
-        assert_eq!((answer.outcome, answer.code.as_deref()), (Outcome::Declined, Some("insufficient_funds")));
-    }
-
-    #[test]
-    fn a_success_for_something_else_is_never_paid() {
-        for (pointer, value) in [
-            ("/metadata/payonce_payment_id", json!("another")),
-            ("/metadata", json!({})),
-            ("/amount", json!(199_900)),
-            ("/currency", json!("usd")),
-        ] {
-            let mut other = intent("pi_1", "succeeded");
-            *other.pointer_mut(pointer).expect("there") = value;
-            let answer = post(200, &other, false);
-            assert_eq!((answer.outcome, answer.conflict), (Outcome::Unknown, Some(Reason::Conflicted)), "{pointer}");
-        }
-    }
-
-    #[test]
-    fn a_first_refusal_is_final_and_one_of_a_repeat_proves_nothing() {
-        let table = [
-            (402, error("card_error", "card_declined"), Outcome::Declined),
-            (400, error("invalid_request_error", "parameter_missing"), Outcome::Failed),
-            (401, error("invalid_request_error", "api_key_expired"), Outcome::Failed),
-            (403, error("invalid_request_error", "no_permission"), Outcome::Failed),
-            (404, error("invalid_request_error", "resource_missing"), Outcome::Failed),
-        ];
-        for (status, body, outcome) in table {
-            assert_eq!(post(status, &body, false).outcome, outcome, "{status}");
-            assert_eq!(post(status, &body, true).outcome, Outcome::Unknown, "{status}");
-        }
-        let mut ours = error("card_error", "card_declined");
-        ours["error"]["payment_intent"] = declined();
-        assert_eq!(post(402, &ours, true).outcome, Outcome::Declined, "it bears our own intent");
-    }
-
-    #[test]
-    fn whatever_else_comes_is_unknown() {
-        for status in [409, 429, 500, 502, 503] {
-            assert_eq!(post(status, &error("api_error", "lock_timeout"), false).outcome, Outcome::Unknown, "{status}");
-            assert_eq!(post(status, &intent("pi_1", "succeeded"), false).outcome, Outcome::Unknown, "{status}");
-        }
-        for body in ["", "{", "<html>", "[]", "null", "{\"id\":\"pi_1\"}"] {
-            for status in [200, 302, 400, 404, 500] {
-                let answer = classify_charge(status, body.as_bytes(), OURS, false);
-                assert_eq!(answer.outcome, Outcome::Unknown, "{status} {body}");
-            }
-        }
-        let reuse = post(400, &error("idempotency_error", "idempotency_key_reuse"), false);
-        assert_eq!((reuse.outcome, reuse.conflict), (Outcome::Unknown, Some(Reason::Conflicted)));
-    }
-
-    #[test]
-    fn a_lookup_by_id_tells_absence_from_a_broken_road() {
-        let get = |status, body: &str| classify_intent(status, body.as_bytes(), OURS).outcome;
-        assert_eq!(get(200, &intent("pi_1", "succeeded").to_string()), Outcome::Success);
-        assert_eq!(get(404, &error("invalid_request_error", "resource_missing").to_string()), Outcome::NotFound);
-        assert_eq!(get(404, "<html>"), Outcome::Unknown);
-        assert_eq!(get(401, &error("invalid_request_error", "x").to_string()), Outcome::Unknown);
-    }
-
-    #[test]
-    fn of_a_list_only_ours_count_and_two_that_succeeded_are_a_duplicate() {
-        let mut foreign = intent("pi_9", "succeeded");
-        foreign["metadata"] = json!({"payonce_payment_id": "another"});
-        let read = |intents: &[Value], more| {
-            let body = json!({"object": "list", "data": intents, "has_more": more}).to_string();
-            page(body.as_bytes(), "ref").expect("a page")
-        };
-        let first = read(&[intent("pi_1", "succeeded"), foreign.clone()], true);
-        assert_eq!((first.ours.len(), first.next.as_deref()), (1, Some("pi_9")));
-        assert_eq!(of_all(200, &first.ours, OURS).outcome, Outcome::Success);
-        let none = read(&[foreign], false);
-        assert_eq!((of_all(200, &none.ours, OURS).outcome, none.next), (Outcome::NotFound, None));
-        let twice = of_all(200, &read(&[intent("pi_1", "succeeded"), intent("pi_2", "succeeded")], false).ours, OURS);
-        assert!(twice.conflict == Some(Reason::DuplicateAtProvider) && twice.message.unwrap().contains("pi_1, pi_2"));
-        let open = of_all(200, &read(&[intent("pi_1", "succeeded"), intent("pi_2", "processing")], false).ours, OURS);
-        assert_eq!(open.outcome, Outcome::Unknown);
-        assert!(page(b"[]", "ref").is_none());
-    }
-
-    #[test]
-    fn hostile_texts_are_cleaned_and_hide_nothing() {
-        let body = r#"{"error":{"type":"card_error","code":"card_declined","message":"a\u0000b \ud800"}}"#;
-        let answer = classify_charge(402, body.as_bytes(), OURS, false);
-        assert_eq!(answer.outcome, Outcome::Declined);
-        assert!(!answer.message.expect("a message").contains('\0'));
+/// An error that says nothing about the charge, or nothing that can be read.
+fn not_answered(status: u16, body: &[u8]) -> Answer {
+    let code = format!("http_{status}");
+    match Refusal::read(body) {
+        Some(refusal) => refusal.answer(status, Outcome::Unknown, &code),
+        None => Answer::unknown(Some(status), &code, &format!("Stripe answered {status}")),
     }
 }

@@ -345,6 +345,10 @@ impl Acquirer {
                 self.key_location == KeyLocation::default(),
                 format!("{at}.key_location: Stripe looks for the key in the header Idempotency-Key"),
             );
+            need(
+                self.outcome_map == crate::acquirer::default_map(),
+                format!("{at}.outcome_map: what Stripe's errors mean is built in; take it out"),
+            );
         }
     }
 
@@ -455,6 +459,10 @@ mod tests {
         refused(|a| a.inflight_signature = vec![Signature::of(409, "error", "x")], "begins with /");
         refused(|a| a.exponent_overrides = [("usd".to_owned(), 2)].into(), "exponent_overrides.usd = 2");
         refused(|a| a.kind = Kind::Stripe, "Stripe finds nothing by a key");
+        refused(
+            |a| (a.kind, a.lookup, a.outcome_map) = (Kind::Stripe, Lookup::ByReference, Vec::new()),
+            "what Stripe's errors mean is built in",
+        );
     }
 
     #[test]

@@ -1,130 +1,153 @@
-//! Stripe: PaymentIntents that are made and confirmed by one request, and found again by their id or by our reference
-//! in their metadata.
+//! Stripe: PaymentIntents, found again by their id or by our reference in their metadata.
 
 use super::Ask;
 use super::wire::{Wire, with_ids};
 use reqwest::RequestBuilder;
-use shared::acquirer::stripe::{API_VERSION, Page, charge_form, classify_charge, classify_intent, of_all, page};
-use shared::acquirer::webhook::STRIPE_REFERENCE;
-use shared::acquirer::{Answer, Expected, provider_key};
+use shared::acquirer::stripe::{
+    API_VERSION, Intent, PAGE, Page, add, charge_form, classify_charge, classify_found, classify_intent, is_intent_id,
+    read_page, search_query,
+};
+use shared::acquirer::{Answer, Expected, Meaning, provider_key};
 use shared::config;
-use time::Duration;
+use tokio::time::Instant;
 
-/// The most intents of one page; Stripe's own limit.
-const PAGE: &str = "100";
-/// The most pages that are walked before the search is asked instead: an account with more intents around one moment
-/// is a busy one.
+/// The most of a page that is read: a hundred intents with the metadata of other software.
+const PAGE_CAP: usize = 1024 * 1024;
+/// The most pages of the list that are read; what is older is searched for.
 const MOST_PAGES: usize = 10;
-/// How far Stripe's clock and ours may differ.
-const CLOCKS: Duration = Duration::minutes(5);
+/// By how much Stripe's clock may be behind the database's, in seconds.
+const CLOCKS_APART_S: i64 = 60;
 
 pub(super) struct Stripe {
     intents: String,
-}
-
-/// What was found of a payment.
-enum Found {
-    /// All that bear our reference.
-    All(Answer),
-    /// There are more intents than are walked.
-    TooMany,
+    meaning: Meaning,
+    search_lag_is_known: bool,
 }
 
 impl Stripe {
     pub(super) fn new(profile: &config::Acquirer) -> Self {
-        Self { intents: format!("{}/v1/payment_intents", profile.base_url.trim_end_matches('/')) }
+        Self {
+            intents: format!("{}/v1/payment_intents", profile.base_url.trim_end_matches('/')),
+            meaning: profile.meaning(),
+            search_lag_is_known: profile.lookup_lag_ms > 0,
+        }
     }
 
     pub(super) async fn charge(&self, wire: &Wire, ask: Ask<'_>, amount_minor: i64, sent_before: bool) -> Answer {
         let key = provider_key(ask.payment.id);
         let expected = expected(ask, &key, amount_minor);
         let form = charge_form(expected, &ask.payment.payment_method_id);
-        let request = spoken(wire.client().post(&self.intents)).header("Idempotency-Key", &key).form(&form);
+        let request = versioned(wire.client().post(&self.intents)).header("Idempotency-Key", &key).form(&form);
         match wire.call(with_ids(request, ask), ask.deadline).await {
-            Ok((status, body)) => classify_charge(status, &body, expected, sent_before),
+            Ok((status, body)) => classify_charge(&self.meaning, status, &body, expected, sent_before),
             Err(lost) => lost,
         }
     }
 
-    /// By the intent's id where it is known: nothing is more certain, and it lags behind nothing.
     pub(super) async fn lookup(&self, wire: &Wire, ask: Ask<'_>, amount_minor: i64) -> Answer {
-        let Some(id) = ask.transaction_id else { return self.list(wire, ask, amount_minor).await };
+        let Some(id) = ask.transaction_id.filter(|id| is_intent_id(id)) else {
+            return self.list(wire, ask, amount_minor).await;
+        };
         let key = provider_key(ask.payment.id);
-        let request = spoken(wire.client().get(format!("{}/{id}", self.intents)));
+        let request = versioned(wire.client().get(format!("{}/{id}", self.intents)));
         match wire.call(with_ids(request, ask), ask.deadline).await {
             Ok((status, body)) => classify_intent(status, &body, expected(ask, &key, amount_minor)),
             Err(lost) => lost,
         }
     }
 
-    /// By our reference: the list, which lags behind nothing, and where it is too long the search, whose lag the
-    /// profile's `lookup_lag_ms` covers.
     pub(super) async fn list(&self, wire: &Wire, ask: Ask<'_>, amount_minor: i64) -> Answer {
-        let since = ask.payment.first_call_at.unwrap_or(ask.payment.created_at) - CLOCKS;
-        let since = since.unix_timestamp().to_string();
-        let answer = match self.walk(wire, ask, amount_minor, &[("created[gte]", since.as_str())]).await {
-            // Servers that do not know the filter say so; they are walked whole.
-            Ok(Err(400)) => self.walk(wire, ask, amount_minor, &[]).await,
-            answer => answer,
-        };
-        match answer {
-            Ok(Ok(Found::All(answer))) => answer,
-            Ok(Ok(Found::TooMany)) => self.search(wire, ask, amount_minor).await,
-            Ok(Err(status)) => Answer::unknown(Some(status), &format!("http_{status}"), "Stripe's list cannot be read"),
-            Err(lost) => lost,
-        }
-    }
-
-    /// Walks the list. The inner error is an HTTP status that brought no page.
-    async fn walk(
-        &self,
-        wire: &Wire,
-        ask: Ask<'_>,
-        amount_minor: i64,
-        filter: &[(&str, &str)],
-    ) -> Result<Result<Found, u16>, Answer> {
         let key = provider_key(ask.payment.id);
-        let (mut ours, mut after) = (Vec::new(), None);
-        for _ in 0..MOST_PAGES {
-            let request = spoken(wire.client().get(&self.intents)).query(&[("limit", PAGE)]).query(filter);
-            let request = after.iter().fold(request, |request, id: &String| request.query(&[("starting_after", id)]));
-            let (status, body) = wire.call(with_ids(request, ask), ask.deadline).await?;
-            let Some(Page { ours: some, next }) = page(&body, &key).filter(|_| status < 300) else {
-                return Ok(Err(status));
-            };
-            ours.extend(some);
-            if next.is_none() {
-                return Ok(Ok(Found::All(of_all(status, &ours, expected(ask, &key, amount_minor)))));
-            }
-            after = next;
-        }
-        Ok(Ok(Found::TooMany))
-    }
-
-    async fn search(&self, wire: &Wire, ask: Ask<'_>, amount_minor: i64) -> Answer {
-        let key = provider_key(ask.payment.id);
-        let query = format!("metadata['{STRIPE_REFERENCE}']:'{key}'");
-        let request = spoken(wire.client().get(format!("{}/search", self.intents)));
-        let request = request.query(&[("limit", PAGE), ("query", query.as_str())]);
-        match wire.call(with_ids(request, ask), ask.deadline).await {
-            Ok((status, body)) => match page(&body, &key).filter(|_| status < 300) {
-                Some(found) => of_all(status, &found.ours, expected(ask, &key, amount_minor)),
-                None => Answer::unknown(Some(status), &format!("http_{status}"), "Stripe's search cannot be read"),
-            },
-            Err(lost) => lost,
+        let question = Question { wire, ask, reference: &key, intents: &self.intents };
+        match question.all(self.search_lag_is_known).await {
+            Ok(found) => classify_found(&found, expected(ask, &key, amount_minor)),
+            Err(nothing_proven) => nothing_proven,
         }
     }
 
-    /// Asks for one intent, whichever.
     pub(super) fn probe(&self, wire: &Wire) -> RequestBuilder {
-        spoken(wire.client().get(&self.intents)).query(&[("limit", "1")])
+        versioned(wire.client().get(&self.intents)).query(&[("limit", "1")])
     }
 }
 
-fn spoken(request: RequestBuilder) -> RequestBuilder {
+fn versioned(request: RequestBuilder) -> RequestBuilder {
     request.header("Stripe-Version", API_VERSION)
 }
 
-fn expected<'a>(ask: Ask<'a>, key: &'a str, amount_minor: i64) -> Expected<'a> {
-    Expected { reference: key, amount_minor, currency: &ask.payment.currency }
+fn expected<'a>(ask: Ask<'a>, reference: &'a str, amount_minor: i64) -> Expected<'a> {
+    Expected { reference, amount_minor, currency: &ask.payment.currency }
 }
+
+/// Which intents bear our reference?
+struct Question<'a> {
+    wire: &'a Wire,
+    ask: Ask<'a>,
+    reference: &'a str,
+    intents: &'a str,
+}
+
+impl Question<'_> {
+    /// The list is asked first: it shows what was made a moment ago, which the search does not.
+    async fn all(&self, search_lag_is_known: bool) -> Result<Vec<Intent>, Answer> {
+        let mut found = Vec::new();
+        if self.listed(&mut found).await? {
+            return Ok(found);
+        }
+        add(&mut found, self.searched().await?);
+        if found.is_empty() && !search_lag_is_known {
+            let message =
+                "the search found nothing, and the profile names no lookup_lag_ms after which that would be a proof";
+            return Err(Answer::unknown(Some(200), "search_lags", message));
+        }
+        Ok(found)
+    }
+
+    /// Reads the list back to the time of the first send; `false`: that was too much.
+    async fn listed(&self, found: &mut Vec<Intent>) -> Result<bool, Answer> {
+        let since = self.ask.payment.first_call_at.map(|at| at.unix_timestamp() - CLOCKS_APART_S);
+        match self.pages(since, found).await {
+            // Servers that play Stripe may not know the filter. The whole list holds the answer, too.
+            Err(refused) if refused.http_status == Some(400) && since.is_some() => self.pages(None, found).await,
+            read => read,
+        }
+    }
+
+    async fn pages(&self, since: Option<i64>, found: &mut Vec<Intent>) -> Result<bool, Answer> {
+        let mut after = None;
+        for page in 0..MOST_PAGES {
+            if page > 0 && !self.leaves_time_for_another() {
+                return Ok(false);
+            }
+            let request = self.get(self.intents).query(&[("created[gte]", since)]).query(&[("starting_after", after)]);
+            let read = self.read(request).await?;
+            add(found, read.ours);
+            after = match read.next {
+                Some(last) => Some(last),
+                None => return Ok(true),
+            };
+        }
+        Ok(false)
+    }
+
+    /// One call more, and after it still one, for the search or for the charge that follows from what is found.
+    fn leaves_time_for_another(&self) -> bool {
+        Instant::now() + 2 * self.wire.call_budget() <= self.ask.deadline
+    }
+
+    async fn searched(&self) -> Result<Vec<Intent>, Answer> {
+        let request = self.get(&format!("{}/search", self.intents)).query(&[("query", search_query(self.reference))]);
+        Ok(self.read(request).await?.ours)
+    }
+
+    fn get(&self, url: &str) -> RequestBuilder {
+        versioned(self.wire.client().get(url)).query(&[("limit", PAGE)])
+    }
+
+    async fn read(&self, request: RequestBuilder) -> Result<Page, Answer> {
+        let (status, body) = self.wire.call_up_to(PAGE_CAP, with_ids(request, self.ask), self.ask.deadline).await?;
+        read_page(status, &body, self.reference)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-/// The most of a body that is read: no honest answer is longer.
+/// The most of a body that is read: no honest answer about one charge is longer.
 const BODY_CAP: usize = 256 * 1024;
 
 /// Chooses the TLS implementation of this process's HTTP clients.
@@ -60,12 +60,23 @@ impl Wire {
     /// One call under both clocks: its own budget and the claim's deadline, whichever ends first. The
     /// clock covers the body too: an acquirer that trickles bytes does not hold the worker.
     pub(super) async fn call(&self, request: RequestBuilder, deadline: Instant) -> Result<(u16, Vec<u8>), Answer> {
+        self.call_up_to(BODY_CAP, request, deadline).await
+    }
+
+    /// The same for an answer that may have `cap` bytes.
+    pub(super) async fn call_up_to(
+        &self,
+        cap: usize,
+        request: RequestBuilder,
+        deadline: Instant,
+    ) -> Result<(u16, Vec<u8>), Answer> {
         let until = deadline.min(Instant::now() + self.call_budget);
-        let answer = timeout_at(until, async { read_capped(request.send().await?).await }).await;
+        let answer = timeout_at(until, async { read_capped(request.send().await?, cap).await }).await;
         match answer {
             Ok(Ok(Read::Whole(status, body))) => Ok((status, body)),
             Ok(Ok(Read::TooLong(status))) => {
-                Err(Answer::unknown(Some(status), "answer_too_long", "the acquirer's answer is longer than 256 KiB"))
+                let message = format!("the acquirer's answer is longer than {} KiB", cap / 1024);
+                Err(Answer::unknown(Some(status), "answer_too_long", &message))
             }
             Ok(Err(error)) => Err(lost(&error)),
             Err(_) => Err(Answer::unknown(None, "timeout", "the acquirer did not answer in time")),
@@ -95,11 +106,11 @@ enum Read {
     TooLong(u16),
 }
 
-async fn read_capped(mut response: Response) -> reqwest::Result<Read> {
+async fn read_capped(mut response: Response, cap: usize) -> reqwest::Result<Read> {
     let status = response.status().as_u16();
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > BODY_CAP {
+        if body.len() + chunk.len() > cap {
             return Ok(Read::TooLong(status));
         }
         body.extend_from_slice(&chunk);
