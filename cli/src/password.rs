@@ -13,7 +13,7 @@ const MOST: u64 = 4 * Password::LONGEST as u64 + 2;
 /// One that may not be one, one that was typed in two ways, or nobody there to ask.
 pub fn ask(operator: &str) -> Result<Password, Failure> {
     if stdin().is_terminal() {
-        return twice(operator, |prompt| rpassword::prompt_password(prompt));
+        return twice(operator, rpassword::prompt_password);
     }
     let mut text = String::new();
     stdin().take(MOST).read_to_string(&mut text).map_err(unread)?;

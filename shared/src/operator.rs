@@ -41,7 +41,9 @@ impl Operator {
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
     /// The name is taken.
-    #[error("an operator named {0:?} exists; choose another name, or enable it with `payonce operator enable {0:?}`")]
+    #[error(
+        "an operator named {0:?} exists; choose another name (`payonce operator list` shows all, also disabled ones)"
+    )]
     NameTaken(String),
     /// The name cannot be one.
     #[error("an operator's name has 1 to 100 characters, no control characters, and no spaces at its ends")]

@@ -63,7 +63,7 @@ enum Action {
     Token {
         /// The operator's name
         name: String,
-        /// How long it lives
+        /// How many days it lives, at most 365
         #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=i64::from(LONGEST_DAYS)))]
         days: u16,
     },
@@ -188,8 +188,7 @@ fn tokens(tokens: &[Token], operator: &Operator, json: bool) -> String {
         return Value::from_iter(tokens.iter().map(one)).to_string();
     }
     let row = |t: &Token| {
-        let times = [second(t.created_at), second(t.expires_at)];
-        let [created, expires] = times;
+        let (created, expires) = (second(t.created_at), second(t.expires_at));
         [format!("{}…", t.prefix), t.id.to_string(), created, expires, state(t, operator)]
     };
     table(["BEGINS WITH", "ID", "CREATED", "EXPIRES", "STATE"], &tokens.iter().map(row).collect::<Vec<_>>())

@@ -56,9 +56,13 @@ impl Password {
     ) -> Result<T, HashError> {
         let password = self.0.clone();
         // Nobody closes the semaphore; without a place the work is done all the same.
-        let _place = PLACES.acquire().await;
-        let done = spawn_blocking(move || work(password.as_bytes())).await;
-        done.map_err(|_| HashError(Error::Internal))?.map_err(HashError)
+        let place = PLACES.acquire().await;
+        let work = move || {
+            // Kept until the work ends, also when whoever waits for it has gone.
+            let _place = place;
+            work(password.as_bytes())
+        };
+        spawn_blocking(work).await.map_err(|_| HashError(Error::Internal))?.map_err(HashError)
     }
 }
 

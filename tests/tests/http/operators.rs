@@ -99,7 +99,8 @@ async fn statuses(clients: &[Client; 2]) -> [u16; 2] {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_token_is_401_from_the_next_request_on_and_the_others_stay() {
     let (world, api) = world().await;
-    let clients = two_tokens(&world, &api, &world.api().await).await;
+    let elsewhere = world.api().await;
+    let clients = two_tokens(&world, &api, &elsewhere).await;
     let pool = &world.database.pool;
     let viewer = operator::named(pool, "viewer").await.expect("there");
     let tokens = operator::tokens(pool, viewer.id).await.expect("tokens");
@@ -113,7 +114,8 @@ async fn a_revoked_token_is_401_from_the_next_request_on_and_the_others_stay() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disabled_operator_stops_at_once_and_is_let_in_again() {
     let (world, api) = world().await;
-    let clients = two_tokens(&world, &api, &world.api().await).await;
+    let elsewhere = world.api().await;
+    let clients = two_tokens(&world, &api, &elsewhere).await;
     let pool = &world.database.pool;
     let first = operator::disable(pool, "viewer").await.expect("disabled");
     assert_eq!(statuses(&clients).await, [401, 401]);
