@@ -1,19 +1,23 @@
-//! Who calls: `Authorization: Bearer <api key>`, then the limit of that key.
+//! Who calls: `Authorization: Bearer <credential>`, then the limit of that credential.
 //!
-//! Nothing is remembered: a key that is revoked is refused from the next request on. What makes that
-//! cheap is that all requests that wait at the same moment are asked about in one read.
+//! Merchants have API keys and operators have tokens; each kind opens its own paths and no others.
+//! Nothing is remembered: a credential that is revoked is refused from the next request on. What makes
+//! that cheap is that all requests that wait at the same moment are asked about in one read.
 
 use crate::Api;
+use crate::limits::Limits;
 use crate::problem::{Code, Problem};
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, header};
-use shared::merchant;
+use shared::operator::Action;
+use shared::{merchant, operator};
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use uuid::Uuid;
 
 /// The most credentials of one read.
 const MOST: usize = 256;
@@ -21,6 +25,49 @@ const MOST: usize = 256;
 const LONGEST: usize = 256;
 /// How long one read may take before everyone in it hears that the database is away.
 const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Somebody who proves by a credential who they are.
+pub trait Holder: Clone + Send + Sized + 'static {
+    /// How a client is told which credential it takes.
+    const NEEDED: &str;
+    /// Why a credential was refused; the same words for every reason, so that nobody learns which.
+    const REFUSED: &str;
+
+    /// Whose credentials these are, in their order.
+    fn authenticate(
+        pool: &PgPool,
+        credentials: &[&str],
+    ) -> impl Future<Output = sqlx::Result<Vec<Option<Self>>>> + Send;
+
+    /// The credential, whose limit counts.
+    fn credential_id(&self) -> Uuid;
+}
+
+impl Holder for merchant::Caller {
+    const NEEDED: &str = "this path needs exactly one header Authorization: Bearer <api key>";
+    const REFUSED: &str = "this API key is unknown or revoked";
+
+    async fn authenticate(pool: &PgPool, credentials: &[&str]) -> sqlx::Result<Vec<Option<Self>>> {
+        merchant::authenticate(pool, credentials).await
+    }
+
+    fn credential_id(&self) -> Uuid {
+        self.key_id
+    }
+}
+
+impl Holder for operator::Caller {
+    const NEEDED: &str = "this path needs exactly one header Authorization: Bearer <operator token>";
+    const REFUSED: &str = "this operator token is unknown, expired or revoked, or its operator is disabled";
+
+    async fn authenticate(pool: &PgPool, credentials: &[&str]) -> sqlx::Result<Vec<Option<Self>>> {
+        operator::authenticate(pool, credentials).await
+    }
+
+    fn credential_id(&self) -> Uuid {
+        self.token_id
+    }
+}
 
 /// The merchant, and which of its keys, a request comes from. As an argument of a handler it stands
 /// for 401 and 429.
@@ -31,14 +78,43 @@ impl FromRequestParts<Arc<Api>> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
-        let credential = bearer(&parts.headers)?;
-        let caller = api.gate.who(credential).await?;
-        let caller =
-            caller.ok_or_else(|| unauthorized("this API key is unknown or revoked", "error=\"invalid_token\""))?;
+        let caller = let_in(parts, &api.merchants, &api.limits).await?;
         tracing::Span::current().record("merchant_id", tracing::field::display(caller.merchant_id));
-        api.limits.take(caller.key_id)?;
         Ok(Self(caller))
     }
+}
+
+/// The operator, and which of its tokens, a request comes from. As an argument of a handler it stands
+/// for 401 and 429; what the operator may do is asked with [`Operator::may`].
+#[derive(Clone, Debug)]
+pub struct Operator(pub operator::Caller);
+
+impl Operator {
+    /// Goes on when the operator may do that.
+    ///
+    /// # Errors
+    /// 403 with the role that it takes.
+    pub fn may(&self, action: Action) -> Result<(), Problem> {
+        Ok(self.0.operator.may(action)?)
+    }
+}
+
+impl FromRequestParts<Arc<Api>> for Operator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
+        let caller = let_in(parts, &api.operators, &api.limits).await?;
+        tracing::Span::current().record("operator_id", tracing::field::display(caller.operator.id));
+        Ok(Self(caller))
+    }
+}
+
+async fn let_in<H: Holder>(parts: &Parts, gate: &Gate<H>, limits: &Limits) -> Result<H, Problem> {
+    let credential = bearer(&parts.headers).ok_or_else(|| unauthorized(H::NEEDED, ""))?;
+    let holder = gate.who(credential).await?;
+    let holder = holder.ok_or_else(|| unauthorized(H::REFUSED, "error=\"invalid_token\""))?;
+    limits.take(holder.credential_id())?;
+    Ok(holder)
 }
 
 fn unauthorized(detail: &'static str, error: &str) -> Problem {
@@ -47,13 +123,12 @@ fn unauthorized(detail: &'static str, error: &str) -> Problem {
 }
 
 /// The bearer token of a request (RFC 6750; the scheme's name in any case).
-fn bearer(headers: &HeaderMap) -> Result<String, Problem> {
+fn bearer(headers: &HeaderMap) -> Option<String> {
     let mut lines = headers.get_all(header::AUTHORIZATION).iter();
-    let token = match (lines.next(), lines.next()) {
+    match (lines.next(), lines.next()) {
         (Some(line), None) => token(line),
         _ => None,
-    };
-    token.ok_or_else(|| unauthorized("this path needs exactly one header Authorization: Bearer <api key>", ""))
+    }
 }
 
 fn token(line: &HeaderValue) -> Option<String> {
@@ -63,17 +138,17 @@ fn token(line: &HeaderValue) -> Option<String> {
     (scheme.eq_ignore_ascii_case("bearer") && well_formed).then(|| token.to_owned())
 }
 
-struct Asked {
+struct Asked<H> {
     credential: String,
     /// Dropped unanswered when the database cannot say.
-    answer: oneshot::Sender<Option<merchant::Caller>>,
+    answer: oneshot::Sender<Option<H>>,
 }
 
 /// Looks credentials up, all that wait at once. Its task ends with its last handle.
 #[derive(Clone, Debug)]
-pub struct Gate(mpsc::Sender<Asked>);
+pub struct Gate<H>(mpsc::Sender<Asked<H>>);
 
-impl Gate {
+impl<H: Holder> Gate<H> {
     /// Starts looking up on `pool`. It holds one connection while it reads and none while it waits.
     #[must_use]
     pub fn start(pool: PgPool) -> Self {
@@ -83,7 +158,7 @@ impl Gate {
     }
 
     /// Whose credential it is, by a read that begins after this call: a revocation before it counts.
-    async fn who(&self, credential: String) -> Result<Option<merchant::Caller>, Problem> {
+    async fn who(&self, credential: String) -> Result<Option<H>, Problem> {
         let (answer, told) = oneshot::channel();
         let unanswered = || Problem::database_unavailable();
         let asked = timeout(PATIENCE, self.0.send(Asked { credential, answer })).await;
@@ -92,17 +167,17 @@ impl Gate {
     }
 }
 
-async fn look_up(pool: PgPool, mut asked: mpsc::Receiver<Asked>) {
+async fn look_up<H: Holder>(pool: PgPool, mut asked: mpsc::Receiver<Asked<H>>) {
     let mut batch = Vec::with_capacity(MOST);
     while asked.recv_many(&mut batch, MOST).await > 0 {
         // Whoever has gone need not be asked about.
         batch.retain(|asked| !asked.answer.is_closed());
         let credentials: Vec<&str> = batch.iter().map(|asked| asked.credential.as_str()).collect();
-        match timeout(PATIENCE, merchant::authenticate(&pool, &credentials)).await {
-            Ok(Ok(callers)) => {
-                for (asked, caller) in batch.drain(..).zip(callers) {
+        match timeout(PATIENCE, H::authenticate(&pool, &credentials)).await {
+            Ok(Ok(holders)) => {
+                for (asked, holder) in batch.drain(..).zip(holders) {
                     // Whoever asked may have gone.
-                    let _ = asked.answer.send(caller);
+                    let _ = asked.answer.send(holder);
                 }
             }
             Ok(Err(error)) => tracing::warn!(%error, requests = batch.len(), "credentials cannot be looked up"),
@@ -139,8 +214,8 @@ mod tests {
     fn two_credentials_are_none() {
         let mut headers = HeaderMap::new();
         headers.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer a"));
-        assert!(bearer(&headers).is_ok());
+        assert!(bearer(&headers).is_some());
         headers.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer a"));
-        assert_eq!(bearer(&headers).unwrap_err().code(), Code::Unauthorized);
+        assert_eq!(bearer(&headers), None);
     }
 }

@@ -34,6 +34,7 @@ use shared::committer::Committer;
 use shared::config::Config;
 use shared::queue::wake::Wake;
 use shared::telemetry::Metrics;
+use shared::{merchant, operator};
 use sqlx::PgPool;
 use std::sync::Arc;
 
@@ -56,7 +57,8 @@ struct Api {
     pool: PgPool,
     committer: Committer,
     config: Arc<Config>,
-    gate: auth::Gate,
+    merchants: auth::Gate<merchant::Caller>,
+    operators: auth::Gate<operator::Caller>,
     limits: limits::Limits,
     waiting_room: wait::WaitingRoom,
     metrics: Arc<Metrics>,
@@ -67,12 +69,14 @@ struct Api {
 /// they end with the router.
 pub fn app(services: Services) -> Router {
     let Services { pool, committer, metrics, changes, config } = services;
-    let mut routes = routes::v1().merge(routes::health::ready()).merge(routes::docs::router());
+    let mut routes =
+        routes::v1().merge(routes::ops::router()).merge(routes::health::ready()).merge(routes::docs::router());
     if config.api.metrics_listen.is_none() {
         routes = routes.merge(routes::metrics::router(Scrape::new(pool.clone(), metrics.clone())));
     }
     let api = Api {
-        gate: auth::Gate::start(pool.clone()),
+        merchants: auth::Gate::start(pool.clone()),
+        operators: auth::Gate::start(pool.clone()),
         limits: limits::Limits::new(config.api.requests_per_second),
         waiting_room: wait::WaitingRoom::open(pool.clone(), changes),
         metrics: metrics.clone(),

@@ -1,4 +1,4 @@
-//! How many requests one API key may send: a token bucket that holds one second's worth.
+//! How many requests one credential may send: a token bucket that holds one second's worth.
 
 use crate::problem::{Code, Problem};
 use std::collections::HashMap;
@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Above so many buckets the full ones are dropped; a key without a bucket has a full one.
+/// Above so many buckets the full ones are dropped; a credential without one has a full one.
 const TIDY_ABOVE: usize = 1024;
 
-/// The buckets of all keys that were used lately, in this process.
+/// The buckets of all credentials that were used lately, in this process.
 #[derive(Debug)]
 pub struct Limits {
-    /// Requests per second of one key; `None` for no limit.
+    /// Requests per second of one credential; `None` for no limit.
     per_second: Option<f64>,
     buckets: Mutex<HashMap<Uuid, Bucket>>,
 }
@@ -24,20 +24,20 @@ struct Bucket {
 }
 
 impl Limits {
-    /// At most `per_second` requests of one key, 0 for no limit.
+    /// At most `per_second` requests of one credential, 0 for no limit.
     #[must_use]
     pub fn new(per_second: u32) -> Self {
         Self { per_second: (per_second > 0).then_some(f64::from(per_second)), buckets: Mutex::default() }
     }
 
-    /// Takes a token of the key.
+    /// Takes a token of the credential.
     ///
     /// # Errors
     /// 429 with `Retry-After` when there is none.
-    pub fn take(&self, key_id: Uuid) -> Result<(), Problem> {
+    pub fn take(&self, credential_id: Uuid) -> Result<(), Problem> {
         match self.per_second {
-            Some(rate) if !self.has_token(key_id, rate) => {
-                let detail = "this API key sends more requests per second than it may";
+            Some(rate) if !self.has_token(credential_id, rate) => {
+                let detail = "this credential sends more requests per second than it may";
                 // A bucket refills within a second, and Retry-After has whole ones.
                 Err(Problem::new(Code::RateLimited, detail).retry_after(1))
             }
@@ -45,7 +45,7 @@ impl Limits {
         }
     }
 
-    fn has_token(&self, key_id: Uuid, rate: f64) -> bool {
+    fn has_token(&self, credential_id: Uuid, rate: f64) -> bool {
         let now = Instant::now();
         let filled = |bucket: &Bucket| (bucket.tokens + rate * (now - bucket.filled_at).as_secs_f64()).min(rate);
         // A poisoned map is still a map: nothing in here leaves it half-changed.
@@ -53,7 +53,7 @@ impl Limits {
         if buckets.len() > TIDY_ABOVE {
             buckets.retain(|_, bucket| filled(bucket) < rate);
         }
-        let bucket = buckets.entry(key_id).or_insert(Bucket { tokens: rate, filled_at: now });
+        let bucket = buckets.entry(credential_id).or_insert(Bucket { tokens: rate, filled_at: now });
         bucket.tokens = filled(bucket);
         bucket.filled_at = now;
         let has = bucket.tokens >= 1.0;

@@ -48,6 +48,7 @@ fn span(request: &Request, request_id: &RequestId, route: &str) -> Span {
         method = request.method().as_str(),
         route,
         merchant_id = Empty,
+        operator_id = Empty,
         key_hash = Empty,
         payment_id = Empty,
         status = Empty,

@@ -2,7 +2,9 @@
 //! them is added here.
 
 use crate::problem::{Code, Problem, ProblemBody};
-use crate::routes::{acquirer_webhooks, create_payment, docs, events, get_payment, health, list_payments, metrics};
+use crate::routes::{
+    acquirer_webhooks, create_payment, docs, events, get_payment, health, list_payments, metrics, ops,
+};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::openapi::path::PathItem;
@@ -23,6 +25,8 @@ use utoipa::{Modify, OpenApi};
         get_payment::get_payment,
         events::list_events,
         acquirer_webhooks::take_webhook,
+        ops::me::me,
+        ops::operators::list_operators,
         health::healthz,
         health::readyz,
         metrics::metrics,
@@ -30,10 +34,11 @@ use utoipa::{Modify, OpenApi};
         docs::page,
     ),
     components(schemas(ProblemBody)),
-    modifiers(&EveryAnswer, &ApiKey, &NothingLeftOut),
+    modifiers(&EveryAnswer, &Credentials, &NothingLeftOut),
     tags(
         (name = "payments", description = "What a checkout needs"),
         (name = "events", description = "What became of payments"),
+        (name = "operators", description = "For the people who decide what a machine cannot, and their scripts"),
         (name = "operations", description = "For whoever runs it"),
     ),
 )]
@@ -112,7 +117,7 @@ struct NothingLeftOut;
 impl Modify for NothingLeftOut {
     fn modify(&self, contract: &mut utoipa::openapi::OpenApi) {
         let schemas = &mut contract.components.get_or_insert_default().schemas;
-        for name in ["Payment", "PaymentList", "Refusal"] {
+        for name in ["OperatorAccount", "Payment", "PaymentList", "Refusal"] {
             if let Some(RefOr::T(Schema::Object(object))) = schemas.get_mut(name) {
                 object.required = object.properties.keys().cloned().collect();
             }
@@ -121,16 +126,18 @@ impl Modify for NothingLeftOut {
 }
 
 /// How callers prove who they are.
-struct ApiKey;
+struct Credentials;
 
-impl Modify for ApiKey {
+impl Modify for Credentials {
     fn modify(&self, contract: &mut utoipa::openapi::OpenApi) {
-        let scheme = HttpBuilder::new()
-            .scheme(HttpAuthScheme::Bearer)
-            .description(Some("An API key of the merchant, from `payonce merchant create`"))
-            .build();
         let components = contract.components.get_or_insert_default();
-        components.add_security_scheme("api_key", SecurityScheme::Http(scheme));
+        for (name, what) in [
+            ("api_key", "An API key of the merchant, from `payonce merchant create`"),
+            ("operator_token", "A token of an operator, from `payonce operator token`"),
+        ] {
+            let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(what)).build();
+            components.add_security_scheme(name, SecurityScheme::Http(scheme));
+        }
     }
 }
 
@@ -168,6 +175,8 @@ mod tests {
             "/healthz",
             "/metrics",
             "/openapi.json",
+            "/ops/api/v1/me",
+            "/ops/api/v1/operators",
             "/readyz",
             "/v1/acquirers/{name}/webhooks",
             "/v1/events",

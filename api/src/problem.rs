@@ -3,6 +3,7 @@
 //! Which error is for what:
 //! - the request is at fault and nothing was stored: [`Problem::invalid`] with every fault, or the
 //!   [`Code`] of the header or limit that was not kept;
+//! - the operator's role is not enough: `From<Forbidden>` names the one that is;
 //! - the request meets a payment that exists: [`Problem::about`] with the payment, so that the client
 //!   can follow it;
 //! - the database is away, or a commit's fate is unknown: `From<sqlx::Error>` and `From<WriteError>`
@@ -26,6 +27,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use shared::committer::WriteError;
+use shared::operator::{Forbidden, Role};
 use shared::payment::Payment;
 use shared::payment::life::Status;
 use std::borrow::Cow;
@@ -42,6 +44,7 @@ pub struct Problem {
     detail: Cow<'static, str>,
     payment_id: Option<Uuid>,
     payment_status: Option<Status>,
+    required_role: Option<Role>,
     mismatched_fields: Vec<&'static str>,
     errors: Vec<Fault>,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -75,6 +78,10 @@ pub struct ProblemBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     payment_status: Option<Status>,
+    /// The least role that may do this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    required_role: Option<Role>,
     /// The business fields that differ from the key's first request; names only.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     mismatched_fields: &'a [&'static str],
@@ -92,6 +99,7 @@ impl Problem {
             detail: detail.into(),
             payment_id: None,
             payment_status: None,
+            required_role: None,
             mismatched_fields: Vec::new(),
             errors: Vec::new(),
             headers: Vec::new(),
@@ -189,6 +197,7 @@ impl Problem {
             request_id: request_id.as_str(),
             payment_id: self.payment_id,
             payment_status: self.payment_status,
+            required_role: self.required_role,
             mismatched_fields: &self.mismatched_fields,
             errors: &self.errors,
         }
@@ -207,6 +216,13 @@ impl IntoResponse for Problem {
         response.headers_mut().extend(std::mem::take(&mut self.headers).into_iter().map(|(n, v)| (Some(n), v)));
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+impl From<Forbidden> for Problem {
+    fn from(forbidden: Forbidden) -> Self {
+        let required_role = Some(forbidden.action.least_role());
+        Self { required_role, ..Self::new(Code::Forbidden, forbidden.to_string()) }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod get_payment;
 pub mod health;
 pub mod list_payments;
 pub mod metrics;
+pub mod ops;
 
 use crate::Api;
 use crate::problem::{Code, Problem};

@@ -5,6 +5,7 @@ use crate::database;
 use shared::config::Refused;
 use shared::db::DbError;
 use shared::merchant::MerchantError;
+use shared::operator::OperatorError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -41,6 +42,12 @@ pub enum Failure {
     /// Merchants and keys.
     #[error(transparent)]
     Merchant(#[from] MerchantError),
+    /// Operators and their tokens.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// Typed twice, and not the same.
+    #[error("the two passwords differ; nothing was changed")]
+    PasswordsDiffer,
     /// `dev` would answer for somebody else's payments.
     #[error(
         "the database at {0} has merchants, and none of them is the demo merchant: it is not one of `payonce dev`, \

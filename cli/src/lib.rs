@@ -10,6 +10,7 @@ pub mod database;
 pub mod demo;
 pub mod failure;
 mod output;
+mod password;
 pub mod profiles;
 pub mod shutdown;
 pub mod stack;

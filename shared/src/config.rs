@@ -81,7 +81,7 @@ pub struct Api {
     pub metrics_listen: Option<SocketAddr>,
     /// The most connections at once.
     pub connections: usize,
-    /// The most requests per second of one API key, 0 for no limit; more hear 429.
+    /// The most requests per second of one API key or operator's token, 0 for no limit; more hear 429.
     pub requests_per_second: u32,
     /// How long a client may take to send its request.
     pub request_timeout_ms: u64,

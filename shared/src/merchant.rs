@@ -1,51 +1,13 @@
 //! Merchants and their API keys.
 
-use rand::Rng;
-use sha2::{Digest, Sha256};
+use crate::credential::{self, Credential};
 use sqlx::PgPool;
 use std::collections::HashMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// How every credential begins, so that leak scanners and people recognise one.
+/// How every API key begins.
 const PREFIX: &str = "payonce_sk_";
-/// Characters of a credential that are kept readable.
-const READABLE: usize = PREFIX.len() + 6;
-
-/// A new credential: shown once, stored as its SHA-256.
-#[derive(Clone)]
-pub struct Credential(String);
-
-impl Credential {
-    /// Draws 256 random bits.
-    #[must_use]
-    pub fn draw() -> Self {
-        let mut secret = [0_u8; 32];
-        rand::rng().fill_bytes(&mut secret);
-        let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("{PREFIX}{hex}"))
-    }
-
-    /// The text to show, once.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    fn readable(&self) -> &str {
-        &self.0[..READABLE]
-    }
-}
-
-impl std::fmt::Debug for Credential {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Credential({}…)", self.readable())
-    }
-}
-
-fn hash(credential: &str) -> Vec<u8> {
-    Sha256::digest(credential).to_vec()
-}
 
 /// A merchant.
 #[derive(Clone, Debug)]
@@ -107,7 +69,7 @@ pub async fn create(pool: &PgPool, name: &str) -> Result<(Merchant, Credential),
     if name.is_empty() || name.chars().count() > 100 {
         return Err(MerchantError::BadName);
     }
-    let credential = Credential::draw();
+    let credential = Credential::draw(PREFIX);
     let made = sqlx::query_as!(
         Merchant,
         r#"WITH made AS (INSERT INTO merchants (id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id, name, created_at),
@@ -117,7 +79,7 @@ pub async fn create(pool: &PgPool, name: &str) -> Result<(Merchant, Credential),
         name,
         Uuid::now_v7(),
         credential.readable(),
-        hash(credential.reveal()),
+        credential.hash(),
     )
     .fetch_optional(pool)
     .await?;
@@ -148,13 +110,13 @@ pub async fn named(pool: &PgPool, name: &str) -> Result<Merchant, MerchantError>
 /// # Errors
 /// When the database cannot be asked.
 pub async fn add_key(pool: &PgPool, merchant_id: Uuid) -> Result<Credential, MerchantError> {
-    let credential = Credential::draw();
+    let credential = Credential::draw(PREFIX);
     sqlx::query!(
         "INSERT INTO api_keys (merchant_id, id, prefix, secret_hash) VALUES ($1, $2, $3, $4)",
         merchant_id,
         Uuid::now_v7(),
         credential.readable(),
-        hash(credential.reveal()),
+        credential.hash(),
     )
     .execute(pool)
     .await?;
@@ -254,13 +216,12 @@ pub struct Caller {
 
 /// Whose credentials these are, in their order; `None` for one that is nobody's, or revoked. Many in
 /// one read, so that a busy API can ask the database about every request and need not remember
-/// anybody. The look-up is by the SHA-256 of 256 random bits, so how long it takes tells nothing
-/// about any stored one.
+/// anybody.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn authenticate(pool: &PgPool, credentials: &[&str]) -> sqlx::Result<Vec<Option<Caller>>> {
-    let hashes: Vec<Vec<u8>> = credentials.iter().map(|credential| hash(credential)).collect();
+    let hashes: Vec<Vec<u8>> = credentials.iter().map(|credential| credential::hash(credential)).collect();
     let rows = sqlx::query!(
         r#"SELECT k.secret_hash, k.merchant_id, k.id, m.default_acquirer, m.acquirers
            FROM api_keys k JOIN merchants m ON m.id = k.merchant_id

@@ -14,10 +14,12 @@ pub enum Code {
     IdempotencyKeyMissing,
     /// 400: an `Idempotency-Key` that is not one key.
     IdempotencyKeyInvalid,
-    /// 401: no credential, or one that is unknown or revoked.
+    /// 401: no credential, or one that is unknown, expired or revoked, or whose operator is disabled.
     Unauthorized,
     /// 401: an acquirer's message whose signature does not hold.
     WebhookSignatureInvalid,
+    /// 403: the operator's role is not enough; `required_role` is.
+    Forbidden,
     /// 404: no such path.
     NotFound,
     /// 404: no such payment of this merchant.
@@ -38,7 +40,7 @@ pub enum Code {
     UnsupportedMediaType,
     /// 422: the key was used for a request with other business fields.
     IdempotencyKeyReuse,
-    /// 429: more requests per second than this API key may send.
+    /// 429: more requests per second than this credential may send.
     RateLimited,
     /// 500: a fault of ours.
     InternalError,
@@ -71,12 +73,13 @@ const fn refuse(status: StatusCode, title: &'static str, advice: &'static str) -
 
 impl Code {
     /// All codes, by status.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::InvalidRequest,
         Self::IdempotencyKeyMissing,
         Self::IdempotencyKeyInvalid,
         Self::Unauthorized,
         Self::WebhookSignatureInvalid,
+        Self::Forbidden,
         Self::NotFound,
         Self::PaymentNotFound,
         Self::MethodNotAllowed,
@@ -102,6 +105,7 @@ impl Code {
             Self::IdempotencyKeyInvalid => "idempotency_key_invalid",
             Self::Unauthorized => "unauthorized",
             Self::WebhookSignatureInvalid => "webhook_signature_invalid",
+            Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::PaymentNotFound => "payment_not_found",
             Self::MethodNotAllowed => "method_not_allowed",
@@ -140,18 +144,23 @@ impl Code {
             ),
             Self::Unauthorized => refuse(
                 StatusCode::UNAUTHORIZED,
-                "The credential is missing, unknown or revoked",
-                "Send `Authorization: Bearer` with a live API key of the merchant.",
+                "The credential is missing, unknown, expired or revoked",
+                "Send `Authorization: Bearer` with a live API key of the merchant; under /ops, with a live token of an operator who is not disabled.",
             ),
             Self::WebhookSignatureInvalid => refuse(
                 StatusCode::UNAUTHORIZED,
                 "The signature does not hold",
                 "For acquirers: sign time and body with the secret that both sides have, within 5 minutes. For operators: compare webhook_secret, and the clocks.",
             ),
+            Self::Forbidden => refuse(
+                StatusCode::FORBIDDEN,
+                "The operator's role is not enough",
+                "Let an operator with `required_role` do it, or have this one given that role with `payonce operator role`. Nothing was changed.",
+            ),
             Self::NotFound => refuse(
                 StatusCode::NOT_FOUND,
                 "There is no such path",
-                "Compare the path with this page; the API lives under /v1.",
+                "Compare the path with this page; the API lives under /v1, and that of operators under /ops/api/v1.",
             ),
             Self::PaymentNotFound => refuse(
                 StatusCode::NOT_FOUND,

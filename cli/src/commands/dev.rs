@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Run everything in one process, to try it
 ///
 /// Starts a database (an embedded Postgres, unless DATABASE_URL is set), a simulated acquirer, the API,
-/// workers and a demo merchant, and prints what to open and a curl to paste. All acquirers of the
+/// workers, a demo merchant and a demo operator, and prints what to open and a curl to paste. All acquirers of the
 /// configuration lead to the simulated one, and a payonce.toml nearby is not read unless --config names
 /// it: nothing here can move real money. Ctrl-C stops everything; a second Ctrl-C stops it at once.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub struct Args {
     /// Let the simulated acquirer play this shipped contract (sandbox/profiles), such as adyen_like
     #[arg(long, value_name = "NAME", conflicts_with = "config")]
     profile: Option<String>,
-    /// Write addresses and the API key to this file as JSON, once all is up
+    /// Write addresses, the API key and the operator's token to this file as JSON, once all is up
     #[arg(long, value_name = "FILE")]
     info: Option<PathBuf>,
     /// Read this configuration file over the short times of dev; PAYONCE_* variables and DATABASE_URL go over it
@@ -94,7 +94,8 @@ async fn start(config: Config, args: &Args, settings: Settings) -> Result<(Stack
 }
 
 async fn introduce(stack: &Stack, file: Option<&Path>) -> Result<Info, Failure> {
-    let info = Info::of(stack, &demo::merchant(stack.pool()).await?);
+    let (_, token) = demo::operator(stack.pool()).await?;
+    let info = Info::of(stack, &demo::merchant(stack.pool()).await?, &token);
     if let Some(file) = file {
         info.write(file)?;
     }

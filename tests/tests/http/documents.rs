@@ -1,20 +1,24 @@
 //! `GET /openapi.json` and `GET /docs`: the contract, and that the service keeps to it.
 
+use crate::operators::operator;
 use crate::{assert_problem, ended, get_with, in_doubt, order, path_of, post_bytes, send, world};
 use reqwest::Method;
 use serde_json::Value;
 use shared::config::Secret;
+use shared::operator::Role;
 use shared::payment::life::Status;
 use std::collections::BTreeSet;
 use tests::{Answer, Client, World};
 use uuid::Uuid;
 
 /// Every route there is.
-const ROUTES: [(&str, &str); 10] = [
+const ROUTES: [(&str, &str); 12] = [
     ("get", "/docs"),
     ("get", "/healthz"),
     ("get", "/metrics"),
     ("get", "/openapi.json"),
+    ("get", "/ops/api/v1/me"),
+    ("get", "/ops/api/v1/operators"),
     ("get", "/readyz"),
     ("post", "/v1/acquirers/{name}/webhooks"),
     ("get", "/v1/events"),
@@ -50,7 +54,9 @@ async fn the_contract_is_openapi_3_1_and_has_every_route() {
         assert!(!["not_found", "method_not_allowed"].contains(&answer.code()), "{path}: {}", answer.text);
     }
     // Whoever makes a client of it needs the credential's form and no outside file.
-    assert_eq!(contract.json["components"]["securitySchemes"]["api_key"]["scheme"], "bearer");
+    for credential in ["api_key", "operator_token"] {
+        assert_eq!(contract.json["components"]["securitySchemes"][credential]["scheme"], "bearer");
+    }
     for reference in contract.text.split("\"$ref\":\"").skip(1) {
         let target =
             reference.split('"').next().and_then(|target| target.strip_prefix('#')).expect("a local reference");
@@ -98,12 +104,22 @@ async fn tour(world: &World, api: &tests::Api) -> Vec<(&'static str, &'static st
         [client.get("/v1/payments").await, client.get("/v1/payments?limit=0").await, nobody.get("/v1/payments").await];
     let feeds =
         [client.get("/v1/events").await, client.get("/v1/events?limit=0").await, nobody.get("/v1/events").await];
+    let (viewer, approver) = (operator(world, api, Role::Viewer).await, operator(world, api, Role::Approver).await);
+    let (me, all) = ("/ops/api/v1/me", "/ops/api/v1/operators");
+    let ops = [
+        (me, viewer.get(me).await),
+        (me, nobody.get(me).await),
+        (all, approver.get(all).await),
+        (all, viewer.get(all).await),
+        (all, nobody.get(all).await),
+    ];
     let operations = ["/docs", "/healthz", "/metrics", "/openapi.json", "/readyz"];
     let mut tour = Vec::new();
     tour.extend(posts.map(|answer| ("post", "/v1/payments", answer)));
     tour.extend(gets.map(|answer| ("get", "/v1/payments/{id}", answer)));
     tour.extend(lists.map(|answer| ("get", "/v1/payments", answer)));
     tour.extend(feeds.map(|answer| ("get", "/v1/events", answer)));
+    tour.extend(ops.map(|(path, answer)| ("get", path, answer)));
     for path in operations {
         tour.push(("get", path, client.get(path).await));
     }

@@ -10,6 +10,7 @@ mod list_payments;
 mod merchants;
 mod metrics;
 mod network;
+mod operators;
 mod post_payments;
 mod problems;
 mod routing;

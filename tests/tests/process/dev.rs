@@ -46,6 +46,9 @@ async fn dev_pays_and_goes_without_a_trace() {
     let told = started(&info).await;
     let paid = client(&told).pay("key-1", &body("order-1", "pm_ok")).await;
     assert_eq!((paid.status, paid.json["status"].as_str()), (201, Some("PAID")), "{}", paid.text);
+    let token = told["operator_token"].as_str().expect("a token");
+    let me = Client::new(told["api_url"].as_str().expect("a URL"), token).get("/ops/api/v1/me").await;
+    assert_eq!((me.json["name"].as_str(), me.json["role"].as_str()), (Some("demo"), Some("approver")), "{}", me.text);
     dev.signal("INT");
     assert_eq!(dev.ended().await, Some(0));
     assert!(!database_answers(&told));

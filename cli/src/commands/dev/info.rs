@@ -5,7 +5,8 @@ use crate::database;
 use crate::failure::Failure;
 use crate::stack::Stack;
 use serde::{Deserialize, Serialize};
-use shared::merchant::{Credential, Merchant};
+use shared::credential::Credential;
+use shared::merchant::Merchant;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -25,23 +26,26 @@ pub struct Info {
     pub merchant_id: Uuid,
     /// An API key of the demo merchant.
     pub api_key: String,
+    /// A token of the demo operator.
+    pub operator_token: String,
 }
 
 impl Info {
-    /// What there is to know about a stack and its demo merchant.
+    /// What there is to know about a stack, its demo merchant with an API key, and a token of its demo operator.
     #[must_use]
-    pub fn of(stack: &Stack, (merchant, credential): &(Merchant, Credential)) -> Self {
+    pub fn of(stack: &Stack, (merchant, key): &(Merchant, Credential), token: &Credential) -> Self {
         Self {
             api_url: stack.api_url().to_owned(),
             acquirer_url: stack.acquirer_url(),
             database_url: stack.database_url().to_owned(),
             merchant_id: merchant.id,
-            api_key: credential.reveal().to_owned(),
+            api_key: key.reveal().to_owned(),
+            operator_token: token.reveal().to_owned(),
         }
     }
 
     /// Writes the file in one step: whoever sees it sees all of it. Only its owner may read it, for
-    /// the key in it.
+    /// the credentials in it.
     ///
     /// # Errors
     /// [`Failure::File`].
@@ -58,7 +62,7 @@ impl Info {
 
     /// What to open and what to paste.
     pub fn welcome(&self, stack: &Stack, data: Option<&Path>) -> String {
-        let Self { api_url, acquirer_url, merchant_id, api_key, .. } = self;
+        let Self { api_url, acquirer_url, merchant_id, api_key, operator_token, .. } = self;
         let (metrics, database) = (stack.metrics_url(), self.database(stack, data));
         // A fresh one for every run: a kept database remembers the intents of the last.
         let order = format!("order-{:06x}", Uuid::new_v4().as_fields().0 & 0xff_ffff);
@@ -72,6 +76,8 @@ impl Info {
   database  {database}
   merchant  demo ({merchant_id})
   API key   {api_key}
+  operator  demo ({api_url}/ops/api/v1/me)
+  token     {operator_token}
 
 Pay, and wait up to 5 s for the end:
 
