@@ -92,10 +92,10 @@ impl Clients {
     /// Posts once more under every key that was ever taken on: what was final must be so still.
     pub async fn ask_once_more(&self, stories: &[Arc<Story>]) {
         let (places, mut there) = (Arc::new(Semaphore::new(AT_ONCE / 8)), JoinSet::new());
-        for (number, story) in stories.iter().enumerate() {
+        for story in stories {
             let place = places.clone().acquire_owned().await.expect("nobody closes it");
-            let chance = StdRng::seed_from_u64(number as u64);
-            let client = Client { all: self.clone(), chance, story: story.clone(), number };
+            let chance = StdRng::seed_from_u64(story.intent.number as u64);
+            let client = Client { all: self.clone(), chance, story: story.clone() };
             there.spawn(async move {
                 client.asks_once_more().await;
                 drop(place);
@@ -115,23 +115,18 @@ struct Client {
     all: Clients,
     chance: StdRng,
     story: Arc<Story>,
-    number: usize,
 }
 
 impl Client {
     fn new(all: Clients, mut chance: StdRng, number: usize) -> Self {
         let story = Arc::new(Story::of(intent(number, &mut chance)));
-        Self { all, chance, story, number }
+        Self { all, chance, story }
     }
 
     /// The same client with a hand of its own, to do two things at once.
     fn twin(&mut self) -> Self {
         let chance = StdRng::seed_from_u64(self.chance.random());
-        Self { all: self.all.clone(), chance, story: self.story.clone(), number: self.number }
-    }
-
-    fn key(&self, nth: usize) -> String {
-        format!("key-{}-{nth}", self.number)
+        Self { all: self.all.clone(), chance, story: self.story.clone() }
     }
 
     async fn live(mut self) -> Arc<Story> {
@@ -189,13 +184,14 @@ impl Client {
 
     async fn comes_back(&mut self) {
         self.pays().await;
-        for key in self.story.accepted_keys() {
-            let key = key.rsplit('-').next().and_then(|nth| nth.parse().ok()).unwrap_or_default();
-            self.posts_changed(key).await;
-        }
-        for _ in 0..3 {
-            self.rests(100, 2_000).await;
-            self.pays().await;
+        for nth in self.story.accepted_keys() {
+            self.posts_changed(nth).await;
+            for _ in 0..3 {
+                self.rests(50, 1_000).await;
+                if let Some(payment) = self.posts(nth, None, PATIENCE).await.and_then(|said| said.payment()) {
+                    self.gets(payment, None).await;
+                }
+            }
         }
     }
 
@@ -221,7 +217,7 @@ impl Client {
     async fn follows(&mut self, payment: Uuid) -> Option<String> {
         loop {
             let wait_s = self.chance.random_range(1..=3);
-            match self.gets(payment, wait_s).await {
+            match self.gets(payment, Some(wait_s)).await {
                 Some(said) if said.is_final() => return Some(said.payment_status().to_owned()),
                 Some(said) if said.status == 404 || said.json["in_review"] == true => return None,
                 Some(_) | None => self.rests(50, 300).await,
@@ -230,8 +226,7 @@ impl Client {
     }
 
     async fn asks_once_more(mut self) {
-        for key in self.story.accepted_keys() {
-            let nth = key.rsplit('-').next().and_then(|nth| nth.parse().ok()).unwrap_or_default();
+        for nth in self.story.accepted_keys() {
             let mut tries = 20;
             while tries > 0 && self.posts(nth, None, PATIENCE).await.is_none_or(|said| said.is_to_be_repeated()) {
                 tries -= 1;
@@ -256,17 +251,17 @@ impl Client {
         wait_s: Option<u64>,
         patience: Duration,
     ) -> Option<Said> {
-        let key = self.key(nth);
+        let key = key(self.story.intent.number, nth);
         let body = self.body(nth, amount_minor);
         let request = self.all.request(Method::POST, "/v1/payments", &mut self.chance);
-        let request = request.header("Idempotency-Key", &key).json(&body);
+        let request = request.header("Idempotency-Key", key).json(&body);
         let changed = amount_minor != self.story.intent.amount_minor;
-        self.asks(Ask::Post { key, changed }, request, wait_s, patience).await
+        self.asks(Ask::Post { nth, changed }, request, wait_s, patience).await
     }
 
-    async fn gets(&mut self, payment: Uuid, wait_s: u64) -> Option<Said> {
+    async fn gets(&mut self, payment: Uuid, wait_s: Option<u64>) -> Option<Said> {
         let request = self.all.request(Method::GET, &format!("/v1/payments/{payment}"), &mut self.chance);
-        self.asks(Ask::Get { payment }, request, Some(wait_s), PATIENCE).await
+        self.asks(Ask::Get { payment }, request, wait_s, PATIENCE).await
     }
 
     /// Sends a request, and notes what was heard, or that nothing was.
@@ -288,18 +283,23 @@ impl Client {
 
     /// Under another key than the first, another card.
     fn body(&self, nth: usize, amount_minor: i64) -> Value {
-        let Intent { id, currency, method, .. } = &self.story.intent;
-        let method = if nth == 0 { method.clone() } else { format!("card_{}_{nth}", self.number) };
+        let Intent { number, id, currency, method, .. } = &self.story.intent;
+        let method = if nth == 0 { method.clone() } else { format!("card_{number}_{nth}") };
         json!({"payment_intent_id": id, "amount_minor": amount_minor, "currency": currency, "payment_method_id": method})
     }
 
     fn wait_s(&mut self) -> Option<u64> {
-        *[None, Some(1), Some(3), Some(8)].choose(&mut self.chance).expect("there are some")
+        *[None, Some(1), Some(2), Some(5)].choose(&mut self.chance).expect("there are some")
     }
 
     async fn rests(&mut self, from_ms: u64, to_ms: u64) {
         sleep(Duration::from_millis(self.chance.random_range(from_ms..=to_ms))).await;
     }
+}
+
+/// The client's `nth` key for an intent.
+fn key(number: usize, nth: usize) -> String {
+    format!("key-{number}-{nth}")
 }
 
 async fn heard(ask: Ask, request: RequestBuilder, begun: Instant) -> reqwest::Result<Said> {
@@ -317,5 +317,6 @@ fn intent(number: usize, chance: &mut StdRng) -> Intent {
         false => format!("card_{number}"),
     };
     let currency = ["EUR", "USD", "JPY", "KWD"].choose(chance).copied().expect("there are some");
-    Intent { id: format!("intent-{number}"), amount_minor: chance.random_range(1..=100_000), currency, method }
+    let (id, amount_minor) = (format!("intent-{number}"), chance.random_range(1..=100_000));
+    Intent { number, id, amount_minor, currency, method }
 }

@@ -1,12 +1,14 @@
 //! Blows and payments go forward together, so that the last blow falls while there is still something to hit.
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// How many clients may be late before the blows wait for them.
 const LATE: usize = 100;
 
 /// How far both have come.
 pub(super) struct Pace {
+    began: Instant,
     payments: usize,
     blows: usize,
     /// So many clients may begin.
@@ -18,7 +20,7 @@ pub(super) struct Pace {
 impl Pace {
     /// At the start.
     pub fn new(payments: usize, blows: usize) -> Self {
-        Self { payments, blows, due: watch::Sender::new(0), begun: watch::Sender::new(0) }
+        Self { began: Instant::now(), payments, blows, due: watch::Sender::new(0), begun: watch::Sender::new(0) }
     }
 
     /// Waits until the `number`-th client (from 0) may begin, and notes that it does.
@@ -35,8 +37,9 @@ impl Pace {
         let before = self.payments * number / self.blows;
         begun.wait_for(|begun| *begun + LATE >= before).await.expect("the sender lives as long as this");
         self.due.send_replace(share);
-        if number % self.blows.div_ceil(10) == 0 {
-            eprintln!("chaos: blow {} of {}, {before} of {} payments begun", number + 1, self.blows, self.payments);
+        if number.is_multiple_of(self.blows.div_ceil(10)) {
+            let (second, nth) = (self.began.elapsed().as_secs(), number + 1);
+            eprintln!("chaos: {second} s, blow {nth} of {}, {before} of {} payments", self.blows, self.payments);
         }
     }
 }

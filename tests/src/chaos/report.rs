@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// How many violations are shown; where there are more, these are enough to begin with.
-const SHOWN: usize = 50;
+const SHOWN: usize = 20;
 
 /// What was dealt, and how long it took.
 #[derive(Clone, Debug)]

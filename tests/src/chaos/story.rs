@@ -1,6 +1,7 @@
 //! What one client asked and heard, every answer of it.
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -8,10 +9,10 @@ use uuid::Uuid;
 /// What was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// `POST /v1/payments` under a key.
+    /// `POST /v1/payments`.
     Post {
-        /// The key.
-        key: String,
+        /// Under which of the client's keys, from 0.
+        nth: usize,
         /// Whether the amount was another one than the key came with first.
         changed: bool,
     },
@@ -72,10 +73,10 @@ impl Said {
         matches!(self.status, 429 | 503) || self.code() == "payment_in_progress"
     }
 
-    /// The key it was posted under, unless it was posted changed.
-    pub fn key(&self) -> Option<&str> {
-        match &self.ask {
-            Ask::Post { key, changed: false } => Some(key),
+    /// Which key it was posted under, unless it was posted changed.
+    pub fn key(&self) -> Option<usize> {
+        match self.ask {
+            Ask::Post { nth, changed: false } => Some(nth),
             Ask::Post { .. } | Ask::Get { .. } => None,
         }
     }
@@ -84,6 +85,8 @@ impl Said {
 /// What a client wants to pay.
 #[derive(Clone, Debug)]
 pub(super) struct Intent {
+    /// Which of all it is.
+    pub number: usize,
     /// The merchant's id of it.
     pub id: String,
     /// In minor units.
@@ -129,12 +132,8 @@ impl Story {
     }
 
     /// The keys under which the client was told that it was taken on.
-    pub fn accepted_keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> =
-            self.said().iter().filter(|said| said.is_accepted()).filter_map(Said::key).map(str::to_owned).collect();
-        keys.sort();
-        keys.dedup();
-        keys
+    pub fn accepted_keys(&self) -> BTreeSet<usize> {
+        self.said().iter().filter(|said| said.is_accepted()).filter_map(Said::key).collect()
     }
 }
 

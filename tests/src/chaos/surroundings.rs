@@ -58,7 +58,7 @@ impl Surroundings {
 /// The acquirer on a quiet day: its faults are those that the clients' payment methods ask for.
 fn calm(seed: u64) -> Settings {
     let (hold_ms, book_after_ms) = (900, 700);
-    Settings { seed, hold_ms, book_after_ms, latency_ms: Latency::Exponential { mean_ms: 15 }, ..Settings::default() }
+    Settings { seed, hold_ms, book_after_ms, latency_ms: Latency::Exponential { mean_ms: 60 }, ..Settings::default() }
 }
 
 /// Every fault that an honest acquirer can have. One that charges twice for one POST is another story

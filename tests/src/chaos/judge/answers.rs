@@ -14,12 +14,12 @@ const MAY_CHANGE: [&str; 3] = ["in_review", "version", "updated_at"];
 /// Judges everything that one client heard.
 pub(super) fn judge(story: &Story, books: &Books, judgement: &mut Judgement) {
     let said = story.said();
-    let (mut by_key, mut by_payment) = (BTreeMap::<&str, Vec<&Said>>::new(), BTreeMap::<Uuid, Vec<&Said>>::new());
+    let (mut by_key, mut by_payment) = (BTreeMap::<usize, Vec<&Said>>::new(), BTreeMap::<Uuid, Vec<&Said>>::new());
     for one in said.iter() {
         count(one, judgement);
         judgement.forbid(!is_expected(one), || told(story, "heard what the contract does not know", one));
-        if let Some(key) = one.key() {
-            by_key.entry(key).or_default().push(one);
+        if let Some(nth) = one.key() {
+            by_key.entry(nth).or_default().push(one);
         }
         if let (Ask::Get { payment }, 200) = (&one.ask, one.status) {
             by_payment.entry(*payment).or_default().push(one);
@@ -117,11 +117,12 @@ mod tests {
 
     /// Says these things one after the other under one key, and judges them.
     fn judged(answers: &[(u16, Value)]) -> Vec<String> {
-        let intent = Intent { id: "intent-1".into(), amount_minor: 1, currency: "EUR", method: "card".into() };
+        let intent =
+            Intent { number: 1, id: "intent-1".into(), amount_minor: 1, currency: "EUR", method: "card".into() };
         let (story, began) = (Story::of(intent), Instant::now());
         for (second, (status, json)) in answers.iter().enumerate() {
             let begun = began + Duration::from_secs(2 * second as u64);
-            let ask = Ask::Post { key: "key-1-0".to_owned(), changed: false };
+            let ask = Ask::Post { nth: 0, changed: false };
             let (status, text, json) = (*status, json.to_string(), json.clone());
             story.hears(Said { ask, begun, ended: begun + Duration::from_secs(1), status, text, json });
         }
