@@ -4,7 +4,7 @@
 //! The same seed makes the same intents, manners of clients and order of blows. What meets what is up to the
 //! machine: the checks hold whatever happens.
 //!
-//! Architecture invariant: what judges ([`judge`]) knows nothing of the service but its tables and its answers.
+//! Architecture invariant: the judge knows nothing of the service but its tables and its answers.
 
 pub mod blows;
 mod books;

@@ -227,7 +227,7 @@ impl Client {
 
     async fn asks_once_more(mut self) {
         for nth in self.story.accepted_keys() {
-            let mut tries = 20;
+            let mut tries = 100;
             while tries > 0 && self.posts(nth, None, PATIENCE).await.is_none_or(|said| said.is_to_be_repeated()) {
                 tries -= 1;
                 self.rests(50, 200).await;

@@ -25,8 +25,10 @@ const RESTART_REST: Duration = Duration::from_millis(50);
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
 
 /// Short times that agree with each other, as `PAYONCE_*` say them: [`crate::world::short_times`] for processes.
-const SHORT_TIMES: [(&str, &str); 17] = [
+const SHORT_TIMES: [(&str, &str); 18] = [
     ("PAYONCE_API__LISTEN", "127.0.0.1:0"),
+    // Low enough to be met: clients repeat after a 429 too.
+    ("PAYONCE_API__REQUESTS_PER_SECOND", "200"),
     ("PAYONCE_ACQUIRERS__DEFAULT__KIND", "http"),
     ("PAYONCE_ACQUIRERS__DEFAULT__TTL_H", "24"),
     ("PAYONCE_ACQUIRERS__DEFAULT__REPLAY_SEMANTICS", "live"),
@@ -34,7 +36,7 @@ const SHORT_TIMES: [(&str, &str); 17] = [
     ("PAYONCE_ACQUIRERS__DEFAULT__READ_MS", "300"),
     ("PAYONCE_ACQUIRERS__DEFAULT__DEADLINE_MS", "1500"),
     ("PAYONCE_ACQUIRERS__DEFAULT__ABSENCE_FINAL_AFTER_MS", "600"),
-    // Faults of single payments are no outage.
+    // Faults of single payments are no outage, a burst of them is.
     ("PAYONCE_ACQUIRERS__DEFAULT__CIRCUIT_FAILURES", "25"),
     ("PAYONCE_WORKER__LEASE_MS", "2000"),
     ("PAYONCE_WORKER__GRACE_MS", "100"),

@@ -59,9 +59,10 @@ fn key(story: &Story, of_key: &[&Said], books: &Books, judgement: &mut Judgement
     };
     let finals: Vec<&&Said> = of_key.iter().filter(|said| said.status == 201).collect();
     let Some(first) = finals.first() else { return };
-    judgement.forbid(first.payment_status() != on_record.status, || {
-        told(story, &format!("on record it is {}, and a client heard", on_record.status), first)
-    });
+    let transaction = first.json["transaction_id"].as_str();
+    let is_on_record =
+        (first.payment_status(), transaction) == (&on_record.status, on_record.transaction_id.as_deref());
+    judgement.forbid(!is_on_record, || told(story, &format!("{on_record:?} is on record, and a client heard"), first));
     for said in &finals {
         judgement.figures.compared += 1;
         judgement.forbid(said.text != first.text, || told(story, &format!("{} became", first.text), said));
