@@ -42,6 +42,8 @@ pub struct Storm {
     pub kills: usize,
     /// What everything is drawn from.
     pub seed: u64,
+    /// Whether the acquirer knows a repeat by our key. Where it does not, every second send would be a second charge.
+    pub keys: bool,
     /// The program that is `payonce` when its first argument says so.
     pub program: PathBuf,
     /// Where the processes log to; nowhere without one.
@@ -77,7 +79,7 @@ pub(crate) enum Purpose {
 /// Runs a storm to its end.
 pub async fn run(storm: Storm) -> Report {
     let (storm, began) = (Arc::new(storm), Instant::now());
-    let surroundings = Arc::new(Surroundings::start(storm.seed).await);
+    let surroundings = Arc::new(Surroundings::start(&storm).await);
     let fleet = Arc::new(Fleet::start(&storm, &surroundings).await);
     let blows = schedule(&storm);
     let pace = Pace::new(storm.payments, blows.len());
@@ -93,8 +95,9 @@ pub async fn run(storm: Storm) -> Report {
     let books = Books::read(&surroundings).await;
     let judgement = judge::judge(&stories, &books);
     violations.extend(judgement.violations);
-    let counted = report::Counted { blows: hands.dealt(), storm_took, settled_after, took: began.elapsed() };
-    Report { seed: storm.seed, intents: storm.payments, counted, figures: judgement.figures, violations }
+    let (blows, jobs_lost, took) = (hands.dealt(), hands.jobs_lost(), began.elapsed());
+    let counted = report::Counted { blows, jobs_lost, storm_took, settled_after, took };
+    Report { storm: (*storm).clone(), counted, figures: judgement.figures, violations }
 }
 
 /// Waits until nothing is left to do but what lies before a person. If that never comes, the judge says so.

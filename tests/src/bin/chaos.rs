@@ -23,6 +23,9 @@ struct Args {
     /// What intents, clients and the order of blows are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Pay through an acquirer that has no idempotency keys: every second send would be a second charge
+    #[arg(long)]
+    no_keys: bool,
     /// Keep what the processes log in this directory
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
@@ -41,8 +44,8 @@ async fn main() -> ExitCode {
 
 async fn storm(args: Args) -> ExitCode {
     let program = std::env::current_exe().expect("a program knows where it is");
-    let Args { payments, kills, seed, logs } = args;
-    let storm = Storm { payments, kills, seed, program, logs };
+    let Args { payments, kills, seed, no_keys, logs } = args;
+    let storm = Storm { payments, kills, seed, keys: !no_keys, program, logs };
     let shutdown = Shutdown::on_signals().expect("signals can be listened to");
     let deadline = storm.deadline();
     match shutdown.unless_requested(tokio::time::timeout(deadline, run(storm))).await {

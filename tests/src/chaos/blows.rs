@@ -11,6 +11,7 @@ use rand::seq::SliceRandom;
 use sandbox::acquirer::Latency;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as Sync, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore};
@@ -97,12 +98,14 @@ pub(super) struct Hands {
     /// One thing at a time happens to the acquirer.
     acquirer: Mutex<()>,
     dealt: Sync<BTreeMap<Blow, usize>>,
+    jobs_lost: AtomicU64,
 }
 
 impl Hands {
     /// Hands that rest.
     pub fn new(storm: Arc<Storm>, surroundings: Arc<Surroundings>, fleet: Arc<Fleet>) -> Self {
-        Self { storm, surroundings, fleet, acquirer: Mutex::default(), dealt: Sync::default() }
+        let (acquirer, dealt, jobs_lost) = (Mutex::default(), Sync::default(), AtomicU64::default());
+        Self { storm, surroundings, fleet, acquirer, dealt, jobs_lost }
     }
 
     /// Deals all blows, a few of them at once, and waits until the last is over.
@@ -125,6 +128,11 @@ impl Hands {
     /// How many blows of each kind there were.
     pub fn dealt(&self) -> BTreeMap<Blow, usize> {
         self.dealt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many jobs were deleted.
+    pub fn jobs_lost(&self) -> u64 {
+        self.jobs_lost.load(Ordering::Relaxed)
     }
 
     async fn strike(&self, blow: Blow, chance: &mut StdRng) {
@@ -153,10 +161,17 @@ impl Hands {
         postgres.restart().await.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Tries until it is done: the database may be away, or a claim in the way.
+    /// Empties the table until that took some jobs away a few times: most rows live for milliseconds, and the
+    /// database may be away.
     async fn empty_jobs(&self) {
-        while sqlx::query("DELETE FROM jobs").execute(&self.surroundings.pool).await.is_err() {
-            sleep(Duration::from_millis(50)).await;
+        let (mut hits, mut tries) = (0, 30);
+        while hits < 4 && tries > 0 {
+            tries -= 1;
+            let emptied = sqlx::query("DELETE FROM jobs").execute(&self.surroundings.pool).await;
+            let gone = emptied.map_or(0, |done| done.rows_affected());
+            hits += usize::from(gone > 0);
+            self.jobs_lost.fetch_add(gone, Ordering::Relaxed);
+            sleep(Duration::from_millis(60)).await;
         }
     }
 
@@ -201,7 +216,7 @@ mod tests {
     use super::*;
 
     fn storm(kills: usize, seed: u64) -> Storm {
-        Storm { payments: 1, kills, seed, program: "payonce".into(), logs: None }
+        Storm { payments: 1, kills, seed, keys: true, program: "payonce".into(), logs: None }
     }
 
     #[test]

@@ -48,6 +48,10 @@ const SHORT_TIMES: [(&str, &str); 18] = [
     ("PAYONCE_STEPS__PUBLISH__BACKOFF_MS", "[50]"),
 ];
 
+/// What the processes know of an acquirer without keys.
+const WITHOUT_KEYS: [(&str, &str); 2] =
+    [("PAYONCE_ACQUIRERS__DEFAULT__KEYS", "none"), ("PAYONCE_ACQUIRERS__DEFAULT__LOOKUP", "by_reference")];
+
 /// What an instance is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -71,6 +75,7 @@ struct Recipe {
     program: PathBuf,
     database_url: String,
     acquirer_url: String,
+    keys: bool,
     logs: Option<PathBuf>,
 }
 
@@ -86,6 +91,7 @@ impl Recipe {
         command
             .args(["payonce", role.command()])
             .envs(SHORT_TIMES)
+            .envs(WITHOUT_KEYS.into_iter().filter(|_| !self.keys))
             .env("DATABASE_URL", &self.database_url)
             .env("PAYONCE_ACQUIRERS__DEFAULT__BASE_URL", &self.acquirer_url)
             .current_dir(std::env::temp_dir())
@@ -199,6 +205,7 @@ impl Fleet {
             program: storm.program.clone(),
             database_url: surroundings.database_url.clone(),
             acquirer_url: surroundings.road.url.clone(),
+            keys: storm.keys,
             logs: storm.logs.clone(),
         });
         let (mut apis, mut workers) = (Vec::new(), Vec::new());

@@ -1,5 +1,6 @@
 //! What is told of a storm.
 
+use super::Storm;
 use super::blows::Blow;
 use super::judge::Figures;
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ const SHOWN: usize = 20;
 pub(super) struct Counted {
     /// The blows by kind.
     pub blows: BTreeMap<Blow, usize>,
+    /// Jobs that were deleted.
+    pub jobs_lost: u64,
     /// Until the last blow and the last client were through.
     pub storm_took: Duration,
     /// From then until nothing was left to do.
@@ -25,10 +28,8 @@ pub(super) struct Counted {
 /// What came of a storm.
 #[derive(Debug)]
 pub struct Report {
-    /// What it was drawn from.
-    pub seed: u64,
-    /// How many intents there were to be paid.
-    pub intents: usize,
+    /// Of which one.
+    pub storm: Storm,
     pub(super) counted: Counted,
     /// What came of them.
     pub figures: Figures,
@@ -56,9 +57,12 @@ impl fmt::Display for Report {
         let (figures, counted) = (&self.figures, &self.counted);
         let seconds = [counted.took, counted.storm_took, counted.settled_after].map(|took| took.as_secs_f64());
         let [took, storm, settled] = seconds;
-        writeln!(f, "seed {}: {} intents, {} kills, in {took:.0} s", self.seed, self.intents, self.kills())?;
+        let Storm { seed, payments, keys, .. } = self.storm;
+        let acquirer = if keys { "" } else { ", an acquirer without keys" };
+        writeln!(f, "seed {seed}{acquirer}: {payments} intents, {} kills, in {took:.0} s", self.kills())?;
         writeln!(f, "  the storm took {storm:.0} s; {settled:.1} s later nothing was left to do")?;
         list(f, "blows", &counted.blows)?;
+        writeln!(f, "  {:>7} jobs lost with their table", counted.jobs_lost)?;
         list(f, "answers", &figures.answers)?;
         writeln!(f, "  {:>7} requests went without an answer", figures.unheard)?;
         list(f, &format!("{} payments on record", figures.payments), &figures.ended)?;

@@ -1,5 +1,6 @@
 //! What the processes stand between: a Postgres, and an acquirer at the end of a road that can be spoiled.
 
+use super::Storm;
 use crate::road::Road;
 use sandbox::acquirer::{Acquirer, Latency, Method, Settings};
 use sandbox::postgres::{Options, Postgres};
@@ -33,7 +34,7 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     /// Starts them.
-    pub async fn start(seed: u64) -> Self {
+    pub async fn start(storm: &Storm) -> Self {
         let settings = vec![("max_connections".to_owned(), CONNECTIONS.to_owned())];
         let postgres = Postgres::start(Options { settings, ..Options::default() }).await;
         let postgres = postgres.unwrap_or_else(|error| panic!("{error}"));
@@ -42,7 +43,7 @@ impl Surroundings {
         db::migrate(&pool).await.expect("the migrations run");
         let (_, credential) = merchant::create(&pool, "chaos").await.expect("a merchant");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let acquirer = Acquirer::start(any, calm(seed)).await.expect("an acquirer");
+        let acquirer = Acquirer::start(any, calm(storm)).await.expect("an acquirer");
         let road = Road::to_http(acquirer.addr()).await;
         let api_key = credential.reveal().to_owned();
         Self { postgres: Mutex::new(postgres), database_url, pool, acquirer, road, api_key }
@@ -56,9 +57,15 @@ impl Surroundings {
 }
 
 /// The acquirer on a quiet day: its faults are those that the clients' payment methods ask for.
-fn calm(seed: u64) -> Settings {
-    let (hold_ms, book_after_ms) = (900, 700);
-    Settings { seed, hold_ms, book_after_ms, latency_ms: Latency::Exponential { mean_ms: 60 }, ..Settings::default() }
+fn calm(storm: &Storm) -> Settings {
+    Settings {
+        seed: storm.seed,
+        keys_honoured: storm.keys,
+        latency_ms: Latency::Exponential { mean_ms: 60 },
+        hold_ms: 900,
+        book_after_ms: 700,
+        ..Settings::default()
+    }
 }
 
 /// Every fault that an honest acquirer can have. One that charges twice for one POST is another story
