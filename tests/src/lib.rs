@@ -4,10 +4,12 @@
 #![expect(clippy::missing_panics_doc, reason = "a harness that panics fails its test, which is its purpose")]
 
 pub mod by_hand;
+pub mod chaos;
 pub mod client;
 pub mod database;
 pub mod localstripe;
 pub mod points;
+pub mod program;
 pub mod road;
 pub mod rows;
 pub mod world;

@@ -1,6 +1,7 @@
-//! The road between a process and its Postgres, which a test can spoil.
+//! The road between a process and its Postgres, or any other server, which a test can spoil.
 
 use crate::eventually;
+use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,9 +26,9 @@ pub enum State {
     Cut,
 }
 
-/// A road of its own to a database.
+/// A road of its own to a server.
 pub struct Road {
-    /// The database's URL by this road.
+    /// The server's URL by this road.
     pub url: String,
     state: watch::Sender<State>,
 }
@@ -37,20 +38,14 @@ impl Road {
     pub async fn to(url: &str) -> Self {
         let (user, rest) = url.split_once('@').expect("a user");
         let (server, database) = rest.split_once('/').expect("a database");
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("{user}@{}/{database}", listener.local_addr().expect("an address"));
-        let (server, (state, seen)) = (server.to_owned(), watch::channel(State::Open));
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let mut seen = seen.clone();
-                // What happened before this connection began does not concern it, but for a cut.
-                if *seen.borrow_and_update() != State::Cut {
-                    let server = TcpStream::connect(&server).await.expect("Postgres");
-                    tokio::spawn(pass(client, server, seen));
-                }
-            }
-        });
-        Self { url, state }
+        let (address, state) = build(server.to_owned()).await;
+        Self { url: format!("{user}@{address}/{database}"), state }
+    }
+
+    /// Builds an open road to the HTTP server at `address`, on the current runtime.
+    pub async fn to_http(address: SocketAddr) -> Self {
+        let (address, state) = build(address.to_string()).await;
+        Self { url: format!("http://{address}"), state }
     }
 
     /// Makes it so.
@@ -65,6 +60,24 @@ impl Road {
         eventually("no connection is left", || async { (self.state.receiver_count() == 1).then_some(()) }).await;
         self.becomes(State::Open);
     }
+}
+
+/// Opens a port from which everything goes to `server`, as long as the road is open.
+async fn build(server: String) -> (SocketAddr, watch::Sender<State>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (state, seen) = watch::channel(State::Open);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let mut seen = seen.clone();
+            // What happened before this connection began does not concern it, but for a cut.
+            if *seen.borrow_and_update() != State::Cut {
+                let server = TcpStream::connect(&server).await.expect("the server");
+                tokio::spawn(pass(client, server, seen));
+            }
+        }
+    });
+    (address, state)
 }
 
 async fn pass(client: TcpStream, server: TcpStream, state: watch::Receiver<State>) {
