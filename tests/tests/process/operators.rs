@@ -1,9 +1,10 @@
 //! `payonce operator`.
 
-use crate::program::{Ended, command, ran};
+use crate::program::{command, ran};
 use serde_json::Value;
 use shared::operator::{self, Password};
 use std::process::Stdio;
+use tests::program::Ended;
 use tests::{Client, World};
 use tokio::io::AsyncWriteExt;
 
