@@ -4,6 +4,7 @@
 mod acquirer_away;
 mod contracts;
 mod crashes;
+mod decisions;
 mod doubt;
 mod duplicates;
 mod incident;
