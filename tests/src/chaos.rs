@@ -16,6 +16,7 @@ mod report;
 mod story;
 mod surroundings;
 
+pub use judge::Figures;
 pub use report::Report;
 
 use blows::{Hands, schedule};

@@ -46,6 +46,9 @@ async fn storm(args: Args) -> ExitCode {
     let program = std::env::current_exe().expect("a program knows where it is");
     let Args { payments, kills, seed, no_keys, logs } = args;
     let storm = Storm { payments, kills, seed, keys: !no_keys, program, logs };
+    if let Some(logs) = &storm.logs {
+        std::fs::create_dir_all(logs).expect("the directory of the logs can be made");
+    }
     let shutdown = Shutdown::on_signals().expect("signals can be listened to");
     let deadline = storm.deadline();
     match shutdown.unless_requested(tokio::time::timeout(deadline, run(storm))).await {

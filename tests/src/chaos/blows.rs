@@ -11,6 +11,7 @@ use rand::seq::SliceRandom;
 use sandbox::acquirer::Latency;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as Sync, PoisonError};
 use std::time::Duration;
@@ -112,8 +113,11 @@ impl Hands {
     pub async fn deal(self: &Arc<Self>, blows: &[Blow], pace: &Pace) {
         let (places, mut felt) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
         for (number, &blow) in blows.iter().enumerate() {
-            pace.blow(number).await;
-            let place = places.clone().acquire_owned().await.expect("nobody closes it");
+            let turn = async {
+                pace.blow(number).await;
+                places.clone().acquire_owned().await.expect("nobody closes it")
+            };
+            let place = unless_one_fails(&mut felt, turn).await;
             let (hands, mut chance) = (self.clone(), self.storm.chance(Purpose::Blow, number));
             let rest = ms(&mut chance, 250, 1_000);
             felt.spawn(async move {
@@ -203,6 +207,17 @@ impl Hands {
         self.surroundings.road.becomes(State::Frozen);
         sleep(ms(chance, 500, 2_000)).await;
         self.surroundings.road.breaks_once().await;
+    }
+}
+
+/// Waits for something, unless a blow fails meanwhile: a storm without a database is none.
+async fn unless_one_fails<T>(felt: &mut JoinSet<()>, something: impl Future<Output = T>) -> T {
+    let mut something = pin!(something);
+    loop {
+        tokio::select! {
+            came = &mut something => return came,
+            Some(felt) = felt.join_next() => felt.expect("a blow can be dealt"),
+        }
     }
 }
 

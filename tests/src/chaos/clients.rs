@@ -132,7 +132,7 @@ impl Client {
     async fn live(mut self) -> Arc<Story> {
         let manner = *MANNERS.choose(&mut self.chance).expect("there are some");
         let story = self.story.clone();
-        // Who hangs up, hangs up: what it had begun goes on without it.
+        // Whoever has waited for so long leaves; what it had begun goes on without it.
         let _ = timeout(PERSISTENCE, self.acts(manner)).await;
         story
     }
@@ -171,7 +171,7 @@ impl Client {
             let wait_s = twin.wait_s();
             twins.spawn(async move { twin.posts(0, wait_s, PATIENCE).await });
         }
-        while twins.join_next().await.is_some() {}
+        twins.join_all().await;
         self.pays().await;
     }
 

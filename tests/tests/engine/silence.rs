@@ -34,12 +34,20 @@ async fn a_commit_that_hears_nothing_is_of_unknown_fate_within_seconds_and_the_n
     let Process { pool, committer, .. } = Process::start(&road.url);
     assert!(matches!(committer.write(Write::Accept(accept(&world, 1))).await, Ok(Verdict::Applied(_))));
     all_at_rest(&pool).await;
+    // Under way when it falls silent: one that only rested would be asked for a sign of life first.
+    let mut held = world.database.pool.begin().await.expect("a transaction");
+    sqlx::query("LOCK TABLE payments IN SHARE MODE").execute(&mut *held).await.expect("the lock");
+    let (silent, write) = (committer.clone(), Write::Accept(accept(&world, 2)));
+    let silent = tokio::spawn(async move { timeout(SECONDS, silent.write(write)).await.expect("it has a clock") });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually("it waits for the lock", || async { (world.count(waits).await == 1).then_some(()) }).await;
     road.becomes(State::Frozen);
-    let write = Write::Accept(accept(&world, 2));
-    let silent = timeout(SECONDS, committer.write(write.clone())).await.expect("it has a clock");
+    held.rollback().await.expect("let go");
+    let silent = silent.await.expect("no panic");
     assert!(matches!(silent, Err(WriteError::Unavailable(_))), "{silent:?}");
-    let again = timeout(SECONDS, committer.write(write)).await.expect("by another connection");
-    assert!(matches!(again, Ok(Verdict::Applied(_))), "{again:?}");
+    let next =
+        timeout(SECONDS, committer.write(Write::Accept(accept(&world, 3)))).await.expect("by another connection");
+    assert!(matches!(next, Ok(Verdict::Applied(_))), "{next:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! What clients heard, against itself and against the record.
 
 use super::Judgement;
-use crate::chaos::books::Books;
+use crate::chaos::books::{Books, Payment};
 use crate::chaos::story::{Ask, Said, Story};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -58,41 +58,50 @@ fn key(story: &Story, of_key: &[&Said], books: &Books, judgement: &mut Judgement
         return judgement.violations.push(format!("{}: {payment} was accepted, and is lost", story.intent.id));
     };
     let finals: Vec<&&Said> = of_key.iter().filter(|said| said.status == 201).collect();
-    let Some(first) = finals.first() else { return };
-    let transaction = first.json["transaction_id"].as_str();
-    let is_on_record =
-        (first.payment_status(), transaction) == (&on_record.status, on_record.transaction_id.as_deref());
-    judgement.forbid(!is_on_record, || told(story, &format!("{on_record:?} is on record, and a client heard"), first));
-    for said in &finals {
-        judgement.figures.compared += 1;
-        judgement.forbid(said.text != first.text, || told(story, &format!("{} became", first.text), said));
+    match finals.first() {
+        Some(first) => end(story, first, on_record, judgement),
+        None => judgement.forbid(on_record.is_final(), || {
+            format!("{}: it is {}, and nobody is told so", story.intent.id, on_record.status)
+        }),
     }
-    let heard = earliest(&finals);
-    for said in of_key.iter().filter(|said| said.begun > heard && !matches!(said.status, 201 | 429 | 503)) {
+    for said in later(of_key, &finals).filter(|said| !matches!(said.status, 201 | 429 | 503)) {
         judgement.violations.push(told(story, "the end was told, and later it was not the end", said));
     }
+    never_changes(story, &finals, judgement, |said, first| said.text == first.text);
+}
+
+/// A final answer against the record.
+fn end(story: &Story, said: &Said, on_record: &Payment, judgement: &mut Judgement) {
+    let heard = (said.payment_status(), said.json["transaction_id"].as_str());
+    let known = (on_record.status.as_str(), on_record.transaction_id.as_deref());
+    judgement.forbid(heard != known, || told(story, &format!("on record is {known:?}, and a client heard"), said));
 }
 
 /// The states of one payment.
 fn payment(story: &Story, of_payment: &[&Said], judgement: &mut Judgement) {
     let finals: Vec<&&Said> = of_payment.iter().filter(|said| said.is_final()).collect();
-    let Some(first) = finals.first() else { return };
-    let facts = facts(&first.json);
-    for said in &finals {
-        judgement.figures.compared += 1;
-        let same = said.text == first.text || said.json["version"] != first.json["version"];
-        judgement
-            .forbid(!same || self::facts(&said.json) != facts, || told(story, &format!("{} became", first.text), said));
-    }
-    let heard = earliest(&finals);
-    for said in of_payment.iter().filter(|said| said.begun > heard && !said.is_final()) {
+    for said in later(of_payment, &finals).filter(|said| !said.is_final()) {
         judgement.violations.push(told(story, "it was final, and later it was not", said));
+    }
+    never_changes(story, &finals, judgement, |said, first| {
+        let same_version = said.json["version"] == first.json["version"];
+        if same_version { said.text == first.text } else { facts(&said.json) == facts(&first.json) }
+    });
+}
+
+/// Compares each of these with the first.
+fn never_changes(story: &Story, finals: &[&&Said], judgement: &mut Judgement, same: impl Fn(&Said, &Said) -> bool) {
+    let Some(first) = finals.first() else { return };
+    for said in finals {
+        judgement.figures.compared += 1;
+        judgement.forbid(!same(said, first), || told(story, &format!("{} became", first.text), said));
     }
 }
 
-/// When the first of these was heard to the end.
-fn earliest(said: &[&&Said]) -> Instant {
-    said.iter().map(|said| said.ended).min().expect("there is at least one")
+/// Those that were asked for after one of the final ones had been heard to the end.
+fn later<'a>(said: &'a [&'a Said], finals: &[&&Said]) -> impl Iterator<Item = &'a &'a Said> {
+    let heard: Option<Instant> = finals.iter().map(|said| said.ended).min();
+    said.iter().filter(move |said| heard.is_some_and(|heard| said.begun > heard))
 }
 
 /// What never changes of a final payment.
@@ -111,21 +120,23 @@ fn told(story: &Story, what: &str, said: &Said) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::books::Payment;
     use crate::chaos::story::Intent;
     use serde_json::json;
     use std::time::Duration;
 
     /// Says these things one after the other under one key, and judges them.
     fn judged(answers: &[(u16, Value)]) -> Vec<String> {
-        let intent =
-            Intent { number: 1, id: "intent-1".into(), amount_minor: 1, currency: "EUR", method: "card".into() };
-        let (story, began) = (Story::of(intent), Instant::now());
-        for (second, (status, json)) in answers.iter().enumerate() {
-            let begun = began + Duration::from_secs(2 * second as u64);
-            let ask = Ask::Post { nth: 0, changed: false };
-            let (status, text, json) = (*status, json.to_string(), json.clone());
-            story.hears(Said { ask, begun, ended: begun + Duration::from_secs(1), status, text, json });
+        judged_to(&Ask::Post { nth: 0, changed: false }, answers)
+    }
+
+    fn judged_to(ask: &Ask, answers: &[(u16, Value)]) -> Vec<String> {
+        let (id, method) = ("intent-1".to_owned(), "card".to_owned());
+        let story = Story::of(Intent { number: 1, id, amount_minor: 1, currency: "EUR", method });
+        let began = Instant::now();
+        for (nth, (status, json)) in answers.iter().enumerate() {
+            let begun = began + Duration::from_secs(2 * nth as u64);
+            let (ended, text, json) = (begun + Duration::from_secs(1), json.to_string(), json.clone());
+            story.hears(Said { ask: ask.clone(), begun, ended, status: *status, text, json });
         }
         let on_record = Payment { status: "PAID".to_owned(), ..Payment::default() };
         let books = Books { payments: [(Uuid::nil(), on_record)].into(), ..Books::default() };
@@ -150,6 +161,28 @@ mod tests {
         assert!(changed.len() == 1 && changed[0].contains("became 201"), "{changed:?}");
         let taken_back = judged(&[(201, body("PAID")), (202, body("UNKNOWN"))]);
         assert!(taken_back.len() == 1 && taken_back[0].contains("later it was not the end"), "{taken_back:?}");
+    }
+
+    #[test]
+    fn of_a_final_payment_nothing_changes_but_that_a_person_looks_at_it() {
+        let get = Ask::Get { payment: Uuid::nil() };
+        let shown = |status: &str, version: i32, in_review: bool| {
+            (200, json!({"id": Uuid::nil(), "status": status, "version": version, "in_review": in_review}))
+        };
+        let looked_at = [shown("UNKNOWN", 2, false), shown("PAID", 3, false), shown("PAID", 4, true)];
+        assert_eq!(judged_to(&get, &looked_at), Vec::<String>::new());
+        let unversioned = judged_to(&get, &[shown("PAID", 3, false), shown("PAID", 3, true)]);
+        assert!(unversioned.len() == 1 && unversioned[0].contains("became 200"), "{unversioned:?}");
+        let changed = judged_to(&get, &[shown("PAID", 3, false), shown("FAILED", 4, false)]);
+        assert!(changed.len() == 1 && changed[0].contains("became 200"), "{changed:?}");
+        let taken_back = judged_to(&get, &[shown("PAID", 3, false), shown("UNKNOWN", 4, false)]);
+        assert!(taken_back.len() == 1 && taken_back[0].contains("later it was not"), "{taken_back:?}");
+    }
+
+    #[test]
+    fn an_end_that_is_never_told_is_found() {
+        let untold = judged(&[(202, body("PENDING")), (202, body("UNKNOWN"))]);
+        assert!(untold.len() == 1 && untold[0].contains("nobody is told so"), "{untold:?}");
     }
 
     #[test]
