@@ -39,17 +39,14 @@ impl Signature {
         }
     }
 
-    fn matches(&self, status: u16, body: &Value) -> bool {
-        let said = || {
-            let (pointer, equals) = (self.pointer.as_deref()?, self.equals.as_deref()?);
-            let said = body.pointer(pointer)?;
-            Some(match said {
-                Value::String(text) => *text == equals,
-                Value::Bool(_) | Value::Number(_) => format!("{said}") == equals,
-                Value::Null | Value::Array(_) | Value::Object(_) => false,
-            })
-        };
-        self.status == status && (self.pointer.is_none() || said() == Some(true))
+    /// Whether a body is one of these; its status is.
+    fn is_said_by(&self, body: &Value) -> bool {
+        let (Some(pointer), Some(equals)) = (&self.pointer, &self.equals) else { return true };
+        match body.pointer(pointer) {
+            Some(Value::String(text)) => text == equals,
+            Some(said @ (Value::Bool(_) | Value::Number(_))) => format!("{said}") == *equals,
+            Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => false,
+        }
     }
 }
 
@@ -138,28 +135,33 @@ pub struct Meaning {
 }
 
 impl Meaning {
-    /// Whether this is the answer to a repeat in flight. A body that cannot be read (`None`) is taken for
-    /// one where its status could be.
+    /// Whether this is the answer to a repeat in flight. A body that cannot be read is taken for one where its
+    /// status could be.
     #[must_use]
-    pub fn is_in_flight(&self, status: u16, body: Option<&Value>) -> bool {
-        let signatures = &mut self.inflight.iter();
-        match body {
-            Some(body) => signatures.any(|signature| signature.matches(status, body)),
-            None => signatures.any(|signature| signature.status == status),
+    pub fn is_in_flight(&self, status: u16, body: &[u8]) -> bool {
+        let mut signatures = self.inflight.iter().filter(|signature| signature.status == status).peekable();
+        if signatures.peek().is_none() {
+            return false;
+        }
+        match serde_json::from_slice(body) {
+            Ok(body) => signatures.any(|signature| signature.is_said_by(&body)),
+            Err(_) => true,
         }
     }
 
     /// What the map says; `None` when no rule matches.
     #[must_use]
-    pub fn outcome(&self, status: u16, body: &Value) -> Option<Outcome> {
-        self.map.iter().find(|rule| rule.when.matches(status, body)).map(|rule| rule.outcome)
+    pub fn outcome(&self, status: u16, body: &[u8]) -> Option<Outcome> {
+        let mut rules = self.map.iter().filter(|rule| rule.when.status == status).peekable();
+        rules.peek()?;
+        let body = serde_json::from_slice(body).unwrap_or_default();
+        rules.find(|rule| rule.when.is_said_by(&body)).map(|rule| rule.outcome)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_first_rule_that_matches_decides_and_no_rule_is_unknown() {
@@ -168,12 +170,13 @@ mod tests {
             MapRule::of_status(422, Outcome::Failed),
         ];
         let meaning = Meaning { inflight: vec![Signature::of(422, "/errorCode", "704")], map };
-        assert_eq!(meaning.outcome(422, &json!({"errorCode": "101"})), Some(Outcome::Declined));
-        assert_eq!(meaning.outcome(422, &json!({"errorCode": 101})), Some(Outcome::Declined), "a number too");
-        assert_eq!(meaning.outcome(422, &json!({"errorCode": "102"})), Some(Outcome::Failed));
-        assert_eq!(meaning.outcome(500, &json!({"errorCode": "101"})), None);
-        assert!(meaning.is_in_flight(422, Some(&json!({"errorCode": "704"}))));
-        assert!(!meaning.is_in_flight(422, Some(&Value::Null)));
+        assert_eq!(meaning.outcome(422, br#"{"errorCode":"101"}"#), Some(Outcome::Declined));
+        assert_eq!(meaning.outcome(422, br#"{"errorCode":101}"#), Some(Outcome::Declined), "a number too");
+        assert_eq!(meaning.outcome(422, br#"{"errorCode":"102"}"#), Some(Outcome::Failed));
+        assert_eq!(meaning.outcome(500, br#"{"errorCode":"101"}"#), None);
+        assert!(meaning.is_in_flight(422, br#"{"errorCode":"704"}"#));
+        assert!(meaning.is_in_flight(422, b"<html>"), "it could be");
+        assert!(!meaning.is_in_flight(422, b"null") && !meaning.is_in_flight(409, b"<html>"));
     }
 
     #[test]

@@ -35,21 +35,19 @@ struct ChargeList<'a> {
     data: Vec<&'a RawValue>,
 }
 
-/// A charge, and the same once more for the profile's pointers.
-struct Seen {
+/// A charge, and as it was sent for the profile's pointers.
+struct Seen<'a> {
     charge: Charge,
-    json: Value,
+    body: &'a [u8],
 }
 
-impl Seen {
-    fn read(body: &[u8]) -> Option<Self> {
-        let charge = serde_json::from_slice(body).ok()?;
-        // A text that no Rust string can hold makes the whole unreadable; the charge above is read around it.
-        Some(Self { charge, json: serde_json::from_slice(body).unwrap_or_default() })
+impl<'a> Seen<'a> {
+    fn read(body: &'a [u8]) -> Option<Self> {
+        Some(Self { charge: serde_json::from_slice(body).ok()?, body })
     }
 
     fn outcome(&self, meaning: &Meaning, status: u16) -> Option<Outcome> {
-        word(&self.charge.status).or_else(|| meaning.outcome(status, &self.json))
+        word(&self.charge.status).or_else(|| meaning.outcome(status, self.body))
     }
 }
 
@@ -83,8 +81,7 @@ pub fn classify_charge(
     expected: Expected<'_>,
     sent_before: bool,
 ) -> Answer {
-    let json: Option<Value> = serde_json::from_slice(body).ok();
-    if meaning.is_in_flight(status, json.as_ref()) {
+    if meaning.is_in_flight(status, body) {
         return Answer::unknown(Some(status), "in_flight", "the acquirer is still working on the first request");
     }
     // A charge inside an error we have no meaning for (5xx, 409, 3xx) is not believed.
@@ -94,7 +91,7 @@ pub fn classify_charge(
         return of_charge(meaning, status, &seen, expected);
     }
     let refusal: Refusal = serde_json::from_slice(body).unwrap_or_default();
-    match meaning.outcome(status, &json.unwrap_or_default()) {
+    match meaning.outcome(status, body) {
         Some(Outcome::Declined) if !sent_before => refused(status, Outcome::Declined, &refusal, "declined"),
         Some(Outcome::Failed) if !sent_before => refused(status, Outcome::Failed, &refusal, "request_refused"),
         Some(Outcome::Processing) => refused(status, Outcome::Processing, &refusal, "processing"),
@@ -119,7 +116,7 @@ pub fn classify_lookup(meaning: &Meaning, status: u16, body: &[u8], expected: Ex
                 return of_charge(meaning, status, &seen, expected);
             }
             let list = serde_json::from_slice::<ChargeList>(body).ok();
-            let all: Option<Vec<Seen>> =
+            let all: Option<Vec<Seen<'_>>> =
                 list.and_then(|list| list.data.iter().map(|one| Seen::read(one.get().as_bytes())).collect());
             match all {
                 Some(all) => of_charges(meaning, status, &all, expected).unwrap_or_else(not_found),
@@ -141,7 +138,7 @@ fn refused(status: u16, outcome: Outcome, refusal: &Refusal, default_code: &str)
     Answer { outcome, ..Answer::unknown(Some(status), code, refusal.message().unwrap_or("refused by the acquirer")) }
 }
 
-fn of_charge(meaning: &Meaning, status: u16, seen: &Seen, expected: Expected<'_>) -> Answer {
+fn of_charge(meaning: &Meaning, status: u16, seen: &Seen<'_>, expected: Expected<'_>) -> Answer {
     let charge = &seen.charge;
     if let Some(what) = differs(charge, expected) {
         return conflicted(status, &charge.transaction_id, &what);
@@ -166,7 +163,7 @@ fn of_charge(meaning: &Meaning, status: u16, seen: &Seen, expected: Expected<'_>
 }
 
 /// `None`: there is no charge.
-fn of_charges(meaning: &Meaning, status: u16, charges: &[Seen], expected: Expected<'_>) -> Option<Answer> {
+fn of_charges(meaning: &Meaning, status: u16, charges: &[Seen<'_>], expected: Expected<'_>) -> Option<Answer> {
     let with =
         |outcome| charges.iter().filter(|seen| seen.outcome(meaning, status) == Some(outcome)).collect::<Vec<_>>();
     let (approved, processing) = (with(Outcome::Success), with(Outcome::Processing));

@@ -9,7 +9,6 @@ use super::{Answer, CODE_CHARS, Expected, ForeignText, Meaning, conflicted, dupl
 use crate::payment::life::Outcome;
 use crate::text::clean;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
@@ -251,8 +250,7 @@ pub fn classify_charge(
     expected: Expected<'_>,
     sent_before: bool,
 ) -> Answer {
-    let json: Option<Value> = serde_json::from_slice(body).ok();
-    if meaning.is_in_flight(status, json.as_ref()) {
+    if meaning.is_in_flight(status, body) {
         return Answer::unknown(Some(status), "in_flight", "Stripe is still working on the first request");
     }
     if matches!(status, 200..=299) {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::acquirer::default_map;
 use crate::review::Reason;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const OURS: Expected<'_> = Expected { reference: "ref", amount_minor: 1999, currency: "EUR" };
 
