@@ -15,6 +15,7 @@ pub mod profiles;
 pub mod shutdown;
 pub mod stack;
 mod table;
+mod today;
 
 pub use failure::Failure;
 

@@ -3,9 +3,14 @@
 
 use crate::eventually;
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+/// What is installed.
+const RELEASE: &str = "localstripe==1.15.10";
 
 /// The credential that it takes.
 pub const CREDENTIAL: &str = "sk_test_payonce";
@@ -89,24 +94,37 @@ fn client() -> reqwest::Client {
 }
 
 fn run(port: u16) -> Child {
-    let program = program();
-    Command::new(&program)
+    let program = PROGRAM.get_or_init(program);
+    Command::new(program)
         .args(["--from-scratch", "--port", &port.to_string()])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap_or_else(|error| {
-            panic!(
-                "{} cannot be started ({error}): these tests need a Stripe server. Install one with `python3 -m venv \
-                 target/localstripe && target/localstripe/bin/pip install localstripe==1.15.10`",
-                program.display()
-            )
-        })
+        .unwrap_or_else(|error| panic!("{} cannot be started: {error}", program.display()))
 }
 
-/// `PAYONCE_LOCALSTRIPE`, or what the README installs, or whatever is on the path.
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// The one that an earlier run installed, or one that is installed now.
 fn program() -> PathBuf {
-    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/localstripe/bin/localstripe");
-    let named = std::env::var_os("PAYONCE_LOCALSTRIPE").map(PathBuf::from);
-    named.unwrap_or_else(|| if installed.is_file() { installed } else { PathBuf::from("localstripe") })
+    let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/localstripe");
+    let program = venv.join("bin/localstripe");
+    if !program.is_file() {
+        install(&["python3".as_ref(), "-m".as_ref(), "venv".as_ref(), venv.as_os_str()]);
+        install(&[venv.join("bin/pip").as_os_str(), "install".as_ref(), "--quiet".as_ref(), RELEASE.as_ref()]);
+    }
+    program
+}
+
+fn install(command: &[&OsStr]) {
+    let output = Command::new(command[0]).args(&command[1..]).output();
+    let said = match &output {
+        Ok(output) if output.status.success() => return,
+        Ok(output) => String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    panic!(
+        "these tests need {RELEASE}, a Stripe server from PyPI, in target/localstripe, and {command:?} failed: {said}\n\
+         It takes Python 3 with its venv module (Debian: python3-venv) and the way to PyPI"
+    );
 }

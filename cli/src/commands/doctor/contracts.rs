@@ -2,19 +2,15 @@
 
 use super::Finding;
 use crate::table::table as of_rows;
+use crate::today::today;
 use shared::acquirer::{Keys, Lookup};
 use shared::config::{Acquirer, Config};
-use time::{Date, OffsetDateTime};
+use time::Date;
 
 /// One finding for each contract.
 pub fn check(config: &Config) -> Vec<Finding> {
     let most = config.contract_max_age_days;
     config.acquirers.iter().map(|(name, profile)| verified(name, profile, today(), most)).collect()
-}
-
-#[expect(clippy::disallowed_methods, reason = "a day more or less does not matter, and the database may be away")]
-fn today() -> Date {
-    OffsetDateTime::now_utc().date()
 }
 
 fn verified(name: &str, profile: &Acquirer, today: Date, most: u16) -> Finding {
