@@ -34,8 +34,8 @@ impl Sweep {
         Self { grace, payment: Uuid::nil(), event: Uuid::nil() }
     }
 
-    /// One pass over one page of each. Payments in review wait for a person and get no job; payments
-    /// under a live lease have an owner.
+    /// One pass over one page of each. Payments in review wait for a person, and get a job only for what that person
+    /// decided; payments under a live lease have an owner.
     ///
     /// # Errors
     /// When the database cannot be asked; the next pass goes on where this one stood.
@@ -50,7 +50,10 @@ impl Sweep {
                    WHERE status IN ('PENDING', 'UNKNOWN') AND id > $1 ORDER BY id LIMIT $2),
                orphan AS (
                    SELECT * FROM page p
-                   WHERE NOT in_review AND (lease_until IS NULL OR lease_until < now())
+                   WHERE (lease_until IS NULL OR lease_until < now())
+                     -- What lies before a person waits for them, unless they have decided.
+                     AND (NOT in_review OR EXISTS (SELECT FROM decisions d WHERE d.merchant_id = p.merchant_id
+                                                   AND d.payment_id = p.id AND d.state = 'APPROVED'))
                      AND NOT EXISTS (SELECT FROM jobs j WHERE j.merchant_id = p.merchant_id AND j.subject_id = p.id
                                      AND j.step IN ('charge', 'lookup', 'settle'))),
                made AS (

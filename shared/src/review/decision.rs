@@ -191,6 +191,9 @@ pub async fn propose(
     if payment.status.is_final() {
         return Err(Refused::Final(payment.status));
     }
+    if !payment.in_review {
+        return Err(Refused::NotInReview(payment.status));
+    }
     if payment.version != proposal.payment_version {
         return Err(Refused::Changed(payment.version));
     }

@@ -33,6 +33,9 @@ pub enum Refused {
         "the payment is {0}: ask the acquirer, or decide about it; a review is closed when nothing is left to decide"
     )]
     Open(Status),
+    /// The machine is still at it.
+    #[error("the payment is {0} and not in review: the machine is still finding out; decide when it has given up")]
+    NotInReview(Status),
     /// The payment is not as the person saw it.
     #[error("the payment changed meanwhile; its version is {0}: look again")]
     Changed(i32),

@@ -101,6 +101,7 @@ async fn back(
         tracing::warn!(%error, "the decision stays as it is; it is tried again");
         return wait_or_give_up(context, claim, ended).await;
     }
+    context.faults.point("after a commit").await;
     let open = in_time(review::open_of(&context.pool, claim.payment.key())).await.unwrap_or_default();
     let reason = open.first().map_or(Reason::UnknownPastWindow, |review| review.reason);
     let then = Then::Review { reason, detail: format!("a decision was not applied: {why}") };
