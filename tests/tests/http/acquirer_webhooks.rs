@@ -6,9 +6,11 @@ use sandbox::acquirer::Settings;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use shared::acquirer::provider_key;
+use shared::committer::Write;
 use shared::config::{Kind, Secret};
 use shared::payment::life::Status;
-use shared::review::{self, Reason};
+use shared::review::{self, Contradiction, Reason};
+use tests::world::Process;
 use tests::{Answer, Api, World, eventually};
 use uuid::Uuid;
 
@@ -118,6 +120,22 @@ async fn a_contradiction_to_a_final_payment_goes_before_a_person_and_changes_no_
     assert!(twice[0].1.contains(&transaction_id) && twice[0].1.contains("txn_another"), "{twice:?}");
     assert_eq!(world.payment(declined).await.status, Status::Declined);
     assert_eq!(world.payment(paid).await.transaction_id, Some(transaction_id));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_whose_taker_died_in_the_middle_is_taken_whole_by_its_repeat() {
+    let (world, api) = world().await;
+    let worker = world.worker();
+    let declined = ended(&api.client, 1, "pm_declined", Status::Declined).await.payment_id();
+    worker.stop().await;
+    // The contradiction was shown; that the message came was not written down any more.
+    let (reason, detail) = (Reason::LateSuccess, "reported as approved".to_owned());
+    let shown = Write::Contradiction(Contradiction { of: world.key(declined), reason, detail });
+    Process::start(&world.database.url).committer.write(shown).await.expect("shown");
+    tell(&world, &api, &message("evt_1", declined, "approved", "txn_late")).await;
+    assert_eq!(world.count("SELECT count(*) FROM acquirer_webhooks").await, 1);
+    assert_eq!(world.count("SELECT count(*) FROM reviews").await, 1, "one person is told, once");
+    assert!(results(&world, &api, "contradicted").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,13 +2,15 @@
 //! nobody else.
 
 use crate::scripted::{Say, Scripted};
-use crate::{assert_ended_once, left_in_doubt, profile};
-use shared::acquirer::provider_key;
+use crate::{assert_ended_once, left_in_doubt, profile, until_in_review};
+use sandbox::acquirer::Settings;
+use shared::acquirer::{KeyLocation, provider_key};
 use shared::config::Acquirer;
 use shared::payment::life::Status;
+use shared::review::{Reason, open_of};
 use std::net::SocketAddr;
 use std::time::Duration;
-use tests::{World, eventually};
+use tests::{Point, Worker, World, eventually};
 use uuid::Uuid;
 
 const APPROVED: Say = Say::Charge(201, "approved", "txn_1");
@@ -178,4 +180,35 @@ async fn an_acquirer_that_counts_a_currency_otherwise_is_told_and_echoes_its_own
     assert_eq!(paid.amount_minor, 1999, "ours is that of ISO 4217");
     let entries = world.acquirer.ledger_of(&provider_key(payment_id)).entries;
     assert_eq!(entries[0].amount_minor, 19_990);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_cannot_be_told_its_amount_and_may_have_been_sent_goes_to_a_person() {
+    let mut world = World::new().await;
+    profile(&mut world).exponent_overrides = [("EUR".to_owned(), 0)].into();
+    let payment_id = world.accepted_one("pm_ok").await;
+    // The claim says that a call may leave; its worker dies before it can say that none did.
+    let (faults, claimed) = Point::first("before a commit");
+    let victim = Worker::start(&world, faults);
+    claimed.reached().await;
+    victim.crash();
+    let heir = world.worker();
+    assert_eq!(until_in_review(&world, payment_id).await, Reason::NotFoundInconclusive);
+    heir.stop().await;
+    let review = open_of(&world.database.pool, world.key(payment_id)).await.expect("reviews").remove(0);
+    assert!(review.detail.contains("1999 of EUR cannot be told"), "{}", review.detail);
+    assert_eq!(world.acquirer.ledger().calls.posts, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_may_lie_in_the_body() {
+    let location = "body:request_token";
+    let settings = Settings { key_location: location.parse().expect("a location"), ..Settings::default() };
+    let mut world = World::with(settings).await;
+    profile(&mut world).key_location = KeyLocation::Body("request_token".to_owned());
+    let payment_id = world.accepted_one("pm_reset").await;
+    let _worker = world.worker();
+    world.until(payment_id, Status::Paid).await;
+    assert_ended_once(&world, payment_id, Status::Paid).await;
+    assert_eq!(world.acquirer.ledger_of(&provider_key(payment_id)).keys, [provider_key(payment_id)]);
 }

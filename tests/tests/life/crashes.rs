@@ -1,7 +1,9 @@
 //! Every step, cut off at every commit and every network call, and recovered.
 
-use crate::{assert_ended_once, quick_world, settle};
-use sandbox::acquirer::Settings;
+use crate::{assert_ended_once, profile, quick_world, settle};
+use sandbox::acquirer::{Lookup as Found, Replay as Played, Settings};
+use shared::acquirer::{Lookup, Replay};
+use shared::config::Acquirer;
 use shared::payment::life::Status;
 use std::sync::Arc;
 use tests::{Point, Worker, World, eventually};
@@ -24,15 +26,51 @@ struct Life {
     end: Status,
     /// Whether its outcome is on record when it begins, and only settle is left to do.
     on_record: bool,
+    contract: Contract,
+}
+
+/// What its acquirer promises.
+#[derive(Clone, Copy)]
+enum Contract {
+    /// Keys, look-ups, a repeat that brings the charge as it is.
+    Usual,
+    /// No look-ups: the same request again is the only question.
+    NotToBeAsked,
+    /// A repeat after an error executes anew.
+    Reexecutes,
+}
+
+impl Contract {
+    fn plays(self, settings: Settings) -> Settings {
+        match self {
+            Self::Usual => settings,
+            Self::NotToBeAsked => Settings { lookup: Found::None, ..settings },
+            Self::Reexecutes => Settings { replay: Played::Reexecute, ..settings },
+        }
+    }
+
+    fn promises(self, acquirer: &mut Acquirer) {
+        match self {
+            Self::Usual => {}
+            Self::NotToBeAsked => acquirer.lookup = Lookup::None,
+            Self::Reexecutes => acquirer.replay_semantics = Replay::Reexecute,
+        }
+    }
 }
 
 impl Life {
     const fn of(method: &'static str, end: Status) -> Self {
-        Self { method, repeats: false, end, on_record: false }
+        Self { method, repeats: false, end, on_record: false, contract: Contract::Usual }
+    }
+
+    const fn under(contract: Contract, method: &'static str, end: Status) -> Self {
+        Self { contract, ..Self::of(method, end) }
     }
 
     async fn begins(self) -> (World, Uuid) {
-        let world = quick_world(Settings { faults_repeat: self.repeats, ..Settings::default() }).await;
+        let settings = Settings { faults_repeat: self.repeats, ..Settings::default() };
+        let mut world = quick_world(self.contract.plays(settings)).await;
+        self.contract.promises(profile(&mut world));
         let payment_id = match self.on_record {
             true => settle::on_record(&world, self.method).await,
             false => world.accepted_one(self.method).await,
@@ -196,4 +234,18 @@ async fn a_worker_that_is_stopped_by_nothing_passes_every_point_by_name() {
     worker.stop().await;
     let (call, commit) = (["before a call", "after a call"], ["before a commit", "after a commit"]);
     assert_eq!(*names.lock().unwrap(), [call, commit, call, commit].concat(), "charge, settle, deliver, mark");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_charge_at_an_acquirer_that_cannot_be_asked_survives_a_crash_anywhere() {
+    for method in ["pm_ok", "pm_500_after_charge", "pm_503"] {
+        survives_a_crash_anywhere(Life::under(Contract::NotToBeAsked, method, Status::Paid)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_charge_at_an_acquirer_that_executes_anew_survives_a_crash_anywhere() {
+    for method in ["pm_ok", "pm_500_after_charge", "pm_503", "pm_reset"] {
+        survives_a_crash_anywhere(Life::under(Contract::Reexecutes, method, Status::Paid)).await;
+    }
 }

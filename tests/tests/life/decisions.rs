@@ -9,7 +9,7 @@ use shared::payment::life::Status;
 use shared::review::decision::{self, Decision, DecisionState, Proposal, Wanted};
 use shared::review::desk::{self, Refused};
 use shared::review::{Reason, audit, open_of};
-use tests::{World, eventually};
+use tests::{Point, Worker, World, eventually};
 use uuid::Uuid;
 
 const ANY_AMOUNT_ALONE: i64 = i64::MAX;
@@ -293,4 +293,125 @@ async fn a_dead_event_is_brought_to_its_sink_once_more() {
     let _worker = world.worker();
     let delivered = "SELECT count(*) FROM deliveries WHERE state = 'DELIVERED'";
     eventually("it is delivered", || async { (world.count(delivered).await == 1).then_some(()) }).await;
+}
+
+/// A world in which a lease is over soon, and a payment that a person called failed.
+async fn decided_and_never_booked() -> (World, Uuid) {
+    let (mut world, payment_id) = never_booked().await;
+    let acquirer = profile(&mut world);
+    (acquirer.connect_ms, acquirer.read_ms, acquirer.deadline_ms) = (100, 200, 1_000);
+    world.config.worker.lease_ms = 1_300;
+    propose(&world, payment_id, failed(), ANY_AMOUNT_ALONE).await.expect("decided");
+    (world, payment_id)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_survives_a_crash_anywhere() {
+    for n in 1.. {
+        let (world, payment_id) = decided_and_never_booked().await;
+        let (faults, point) = Point::nth(n);
+        let victim = Worker::start(&world, faults);
+        let crashed = tokio::select! {
+            () = point.reached() => true,
+            _ = world.until(payment_id, Status::Failed) => false,
+        };
+        victim.crash();
+        let heir = world.worker();
+        world.until(payment_id, Status::Failed).await;
+        assert_eq!(ended(&world, payment_id).await.state, DecisionState::Applied, "point {n}, {}", point.name());
+        world.until_idle().await;
+        heir.stop().await;
+        for sql in [
+            "SELECT count(*) FROM payment_history WHERE to_status = 'FAILED'",
+            "SELECT count(*) FROM events",
+            "SELECT count(*) FROM payments WHERE NOT in_review AND lease_until IS NULL",
+            "SELECT count(*) FROM reviews WHERE state = 'RESOLVED'",
+        ] {
+            assert_eq!(world.count(sql).await, 1, "{sql}, after a crash at point {n}, {}", point.name());
+        }
+        assert_eq!(world.acquirer.ledger().calls.posts, 1, "nothing was sent for it");
+        if !crashed {
+            assert!(n > 4, "only {n} points");
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_cannot_be_applied_is_told_once_wherever_its_worker_dies() {
+    for n in 1..=4 {
+        let (mut world, payment_id) = never_booked().await;
+        let acquirer = profile(&mut world);
+        (acquirer.connect_ms, acquirer.read_ms, acquirer.deadline_ms) = (100, 200, 1_000);
+        world.config.worker.lease_ms = 1_300;
+        propose(&world, payment_id, paid("txn_of_my_dreams"), ANY_AMOUNT_ALONE).await.expect("decided");
+        let (faults, point) = Point::nth(n);
+        let victim = Worker::start(&world, faults);
+        point.reached().await;
+        victim.crash();
+        let heir = world.worker();
+        assert_eq!(ended(&world, payment_id).await.state, DecisionState::Refused, "point {n}, {}", point.name());
+        world.until_idle().await;
+        heir.stop().await;
+        let payment = world.payment(payment_id).await;
+        assert_eq!((payment.status, payment.in_review, payment.lease_until), (Status::Unknown, true, None));
+        assert_eq!(open_of(&world.database.pool, world.key(payment_id)).await.expect("reviews").len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_outlives_the_job_table() {
+    let (world, payment_id) = never_booked().await;
+    propose(&world, payment_id, failed(), ANY_AMOUNT_ALONE).await.expect("decided");
+    world.run("DELETE FROM jobs").await;
+    let worker = world.worker();
+    world.until(payment_id, Status::Failed).await;
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_machine_is_still_finding_out_is_not_decided() {
+    let world = World::new().await;
+    let payment_id = world.accepted_one("pm_500_after_charge").await;
+    left_in_doubt(&world, payment_id).await;
+    let refused = propose(&world, payment_id, failed(), ANY_AMOUNT_ALONE).await;
+    assert!(matches!(refused, Err(Refused::NotInReview(Status::Unknown))), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resend_that_a_person_asked_for_survives_a_crash_anywhere() {
+    for n in 1.. {
+        let mut world = World::with(Settings { faults_repeat: false, ..Settings::default() }).await;
+        profile(&mut world).absence_final_after_ms = 3_000;
+        let usual = std::mem::replace(&mut world.config.steps.lookup.deliveries, 1);
+        let payment_id = world.accepted_one("pm_503").await;
+        let worker = world.worker();
+        until_in_review(&world, payment_id).await;
+        worker.stop().await;
+        world.config.steps.lookup.deliveries = usual;
+        let acquirer = profile(&mut world);
+        (acquirer.connect_ms, acquirer.read_ms, acquirer.deadline_ms) = (100, 200, 1_000);
+        world.config.worker.lease_ms = 1_300;
+        let acquirer = profile(&mut world).clone();
+        desk::resend(&world.database.pool, world.key(payment_id), "ada", "again", Some(&acquirer))
+            .await
+            .expect("asked");
+        let (faults, point) = Point::nth(n);
+        let victim = Worker::start(&world, faults);
+        let crashed = tokio::select! {
+            () = point.reached() => true,
+            _ = world.until(payment_id, Status::Paid) => false,
+        };
+        victim.crash();
+        let heir = world.worker();
+        world.until(payment_id, Status::Paid).await;
+        world.until_idle().await;
+        heir.stop().await;
+        let books = world.acquirer.ledger_of(&provider_key(payment_id));
+        assert_eq!((books.charges, books.keys), (1, vec![provider_key(payment_id)]), "point {n}, {}", point.name());
+        if !crashed {
+            assert!(n > 6, "only {n} points");
+            return;
+        }
+    }
 }

@@ -2,8 +2,12 @@
 
 use crate::{left_in_doubt, profile};
 use shared::acquirer::provider_key;
+use shared::committer::Write;
 use shared::payment::life::Status;
-use shared::review::{Reason, open_of};
+use shared::payment::scan::{self, Recent};
+use shared::review::{Contradiction, Reason, open_of};
+use std::time::Duration;
+use tests::world::Process;
 use tests::{World, eventually};
 use uuid::Uuid;
 
@@ -93,4 +97,35 @@ async fn two_workers_search_every_payment_once_and_find_nothing_where_there_is_n
         worker.stop().await;
     }
     assert_eq!(world.count("SELECT count(*) FROM reviews").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_whose_searcher_died_is_searched_by_another_and_told_once() {
+    let mut world = searching().await;
+    world.config.worker.duplicate_scan_per_second = 0;
+    let payment_id = world.accepted_one("pm_ok").await;
+    let worker = world.worker();
+    world.until(payment_id, Status::Paid).await;
+    worker.stop().await;
+    charged_by_another_system(&world, payment_id, "another-key").await;
+    // It has the page, and told what it found; then it died.
+    let recent = Recent { after: Duration::ZERO, within: Duration::from_secs(86_400) };
+    let page = scan::take(&world.database.pool, recent, 50, Duration::from_secs(300)).await.expect("asked");
+    assert_eq!(page.expect("a page").payments[0].id, payment_id);
+    let none = scan::take(&world.database.pool, recent, 50, Duration::from_secs(300)).await.expect("asked");
+    assert!(none.is_none(), "one searcher at a time");
+    let (reason, detail) = (Reason::DuplicateAtProvider, "two charges".to_owned());
+    let committer = Process::start(&world.database.url).committer;
+    let told = Write::Contradiction(Contradiction { of: world.key(payment_id), reason, detail });
+    committer.write(told).await.expect("told");
+    world.run("UPDATE duplicate_scans SET lease_until = now()").await;
+    world.config.worker.duplicate_scan_per_second = 100;
+    let worker = world.worker();
+    eventually("it is searched", || async {
+        let sql = "SELECT count(*) FROM duplicate_scans WHERE cursor = (SELECT id FROM payments)";
+        (world.count(sql).await == 1).then_some(())
+    })
+    .await;
+    worker.stop().await;
+    assert_eq!(world.count("SELECT count(*) FROM reviews").await, 1);
 }

@@ -35,11 +35,10 @@ pub(super) async fn run(context: &Context, claim: &Claim) -> Came {
         Err(closed) => return give_back(context, claim, closed.rest()).await,
     };
     let asking = Asking { acquirer, sends, deadline: Instant::now() + acquirer.deadline() };
-    let may = |known| may_send(acquirer.contract(), history(claim, &asking.sends, known), claim.clock.now());
-    if claim.resend && may(Known::ResendAsked) == MaySend::Send {
+    if claim.resend && asking.may(claim, Known::ResendAsked) == MaySend::Send {
         return asking.resend(context, claim, pass).await;
     }
-    match may(Known::Nothing) {
+    match asking.may(claim, Known::Nothing) {
         MaySend::LookUpFirst => asking.look_up(context, claim, pass).await,
         MaySend::Send => asking.repeat(context, claim, pass).await,
         MaySend::Review(reason) => {
@@ -48,7 +47,7 @@ pub(super) async fn run(context: &Context, claim: &Claim) -> Came {
                 return decided::apply(context, claim, decision, unsent).await;
             }
             let ended = Ended::unsent(claim.request_id, Answer::unknown(None, "cannot_be_asked", CANNOT_BE_ASKED));
-            let detail = described(reason, &ended);
+            let detail = asking.described(claim, reason, &ended);
             review(context, claim, Some(ended), reason, detail).await
         }
         MaySend::Wait => give_back(context, claim, rest(context, claim)).await,
@@ -66,6 +65,23 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
+    /// What the contract allows; and what cannot be told to the acquirer is not sent to it.
+    fn may(&self, claim: &Claim, known: Known) -> MaySend {
+        match may_send(self.acquirer.contract(), history(claim, &self.sends, known), claim.clock.now()) {
+            MaySend::Send if self.acquirer.amount(&claim.payment).is_err() => {
+                MaySend::Review(Reason::NotFoundInconclusive)
+            }
+            may => may,
+        }
+    }
+
+    fn described(&self, claim: &Claim, reason: Reason, ended: &Ended) -> String {
+        match self.acquirer.amount(&claim.payment) {
+            Ok(_) => described(reason, ended),
+            Err(refused) => format!("no charge is found, and none can be sent: {refused}"),
+        }
+    }
+
     fn call(&self, claim: &Claim, kind: Kind) -> Call {
         let transaction_id = self.sends.transaction_id.clone();
         Call { kind, request_id: claim.request_id, sent_before: true, transaction_id, deadline: self.deadline }
@@ -117,11 +133,10 @@ impl Asking<'_> {
             Ok(came) => return came,
             Err(ended) => ended,
         };
-        let history = history(claim, &self.sends, Known::LookedUp(ended.answer.outcome));
-        match may_send(self.acquirer.contract(), history, claim.clock.now()) {
+        match self.may(claim, Known::LookedUp(ended.answer.outcome)) {
             MaySend::Send => self.send_again(context, claim, ended).await,
             MaySend::Review(reason) => {
-                let detail = described(reason, &ended);
+                let detail = self.described(claim, reason, &ended);
                 review(context, claim, Some(ended), reason, detail).await
             }
             MaySend::Wait | MaySend::LookUpFirst => wait_or_give_up(context, claim, ended).await,
