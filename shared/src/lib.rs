@@ -10,6 +10,7 @@ pub mod merchant;
 pub mod outbox;
 pub mod payment;
 pub mod queue;
+pub mod retention;
 pub mod review;
 pub mod telemetry;
 pub mod text;
