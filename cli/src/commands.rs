@@ -5,6 +5,7 @@ pub mod dev;
 mod doctor;
 mod merchant;
 mod migrate;
+mod payment;
 mod sandbox;
 mod worker;
 
@@ -24,6 +25,7 @@ pub enum Command {
     Worker(worker::Args),
     Migrate(migrate::Args),
     Merchant(merchant::Args),
+    Payment(payment::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
     Sandbox(sandbox::Args),
@@ -41,6 +43,7 @@ impl Command {
             Self::Worker(args) => worker::run(args).await,
             Self::Migrate(args) => migrate::run(args).await,
             Self::Merchant(args) => merchant::run(args).await,
+            Self::Payment(args) => payment::run(args).await,
             Self::Doctor(args) => return doctor::run(args).await,
             Self::Bench(args) => bench::run(args).await.map_err(Failure::Bench),
             Self::Sandbox(args) => sandbox::run(args).await,

@@ -1,5 +1,8 @@
 //! Tables for people.
 
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, UtcOffset};
+
 /// Columns under their heads, as wide as their widest cell.
 pub fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
     let heads = heads.map(str::to_owned);
@@ -14,6 +17,12 @@ pub fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
 fn line<const N: usize>(cells: &[String; N], widths: [usize; N]) -> String {
     let padded: Vec<String> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
     padded.join("  ").trim_end().to_owned()
+}
+
+/// A time in UTC, to the second.
+pub fn second(at: OffsetDateTime) -> String {
+    let at = at.to_offset(UtcOffset::UTC);
+    at.replace_nanosecond(0).unwrap_or(at).format(&Rfc3339).unwrap_or_else(|_| at.to_string())
 }
 
 #[cfg(test)]

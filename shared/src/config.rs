@@ -8,6 +8,7 @@ mod layers;
 
 pub use acquirer::{Acquirer, Kind, RESEND_REST_MS};
 
+use crate::queue;
 use crate::retention::What;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
@@ -245,6 +246,19 @@ impl Retention {
             ("events_h", self.events_h),
             ("acquirer_webhooks_h", self.acquirer_webhooks_h),
         ]
+    }
+}
+
+impl Steps {
+    /// A step's budget.
+    #[must_use]
+    pub const fn of(&self, step: queue::Step) -> &Step {
+        match step {
+            queue::Step::Charge => &self.charge,
+            queue::Step::Lookup => &self.lookup,
+            queue::Step::Settle => &self.settle,
+            queue::Step::Publish => &self.publish,
+        }
     }
 }
 

@@ -4,12 +4,10 @@ use super::ConfigFile;
 use crate::database;
 use crate::failure::Failure;
 use crate::output::say;
-use crate::table::table;
+use crate::table::{second, table};
 use clap::Subcommand;
 use serde_json::{Value, json};
 use shared::merchant::{self, ApiKey, Credential, Merchant, MerchantError, Routing};
-use time::format_description::well_known::Rfc3339;
-use time::{OffsetDateTime, UtcOffset};
 
 /// Make merchants, make and revoke their API keys, and route their payments
 #[derive(Debug, clap::Args)]
@@ -166,15 +164,10 @@ fn revoked(merchant: &Merchant, key: &str, json: bool) -> String {
     format!("revoked: requests with this key of {} are refused from now on", merchant.name)
 }
 
-/// A time in UTC, to the second.
-fn second(at: OffsetDateTime) -> String {
-    let at = at.to_offset(UtcOffset::UTC);
-    at.replace_nanosecond(0).unwrap_or(at).format(&Rfc3339).unwrap_or_else(|_| at.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use time::OffsetDateTime;
     use uuid::Uuid;
 
     fn key(revoked_at: Option<OffsetDateTime>) -> ApiKey {

@@ -11,6 +11,7 @@ pub mod request;
 pub mod scan;
 pub mod sending;
 pub mod settle;
+pub mod timeline;
 pub mod told;
 
 use life::Status;

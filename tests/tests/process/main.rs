@@ -3,6 +3,7 @@
 mod commands;
 mod contracts;
 mod dev;
+mod payment;
 mod program;
 mod stopping;
 mod takeover;
