@@ -73,7 +73,7 @@ pub async fn anyones_of_intent(pool: &PgPool, intent: &str, limit: i64) -> sqlx:
                (SELECT merchant_id, id FROM payments WHERE merchant_id = m.id AND payment_intent_id = $1
                    AND status IN ('PENDING', 'UNKNOWN', 'PAID') LIMIT 1)
                UNION ALL
-               -- A range and this order leave only the index that begins with the intent.
+               -- See `ids_of_intent`.
                (SELECT merchant_id, id FROM payments WHERE merchant_id = m.id AND payment_intent_id BETWEEN $1 AND $1
                    AND status = 'DECLINED' ORDER BY payment_intent_id DESC, id DESC LIMIT $2)
                UNION ALL
@@ -197,11 +197,13 @@ async fn ids_of_intent(pool: &PgPool, merchant_id: Uuid, intent: &str, filter: &
                SELECT id FROM payments WHERE merchant_id = $1 AND payment_intent_id = $2
                   AND status IN ('PENDING', 'UNKNOWN', 'PAID')
                UNION ALL
-               (SELECT id FROM payments WHERE merchant_id = $1 AND payment_intent_id = $2
-                  AND status = 'DECLINED' AND ($3::uuid IS NULL OR id < $3) ORDER BY id DESC LIMIT $4)
+               -- A range and this order leave only the index that begins with the intent: with an equality, all
+               -- refused payments of the merchant look as good while statistics are missing.
+               (SELECT id FROM payments WHERE merchant_id = $1 AND payment_intent_id BETWEEN $2 AND $2
+                  AND status = 'DECLINED' AND ($3::uuid IS NULL OR id < $3) ORDER BY payment_intent_id DESC, id DESC LIMIT $4)
                UNION ALL
-               (SELECT id FROM payments WHERE merchant_id = $1 AND payment_intent_id = $2
-                  AND status = 'FAILED' AND ($3::uuid IS NULL OR id < $3) ORDER BY id DESC LIMIT $4)
+               (SELECT id FROM payments WHERE merchant_id = $1 AND payment_intent_id BETWEEN $2 AND $2
+                  AND status = 'FAILED' AND ($3::uuid IS NULL OR id < $3) ORDER BY payment_intent_id DESC, id DESC LIMIT $4)
            ) AS attempts"#,
         merchant_id,
         intent,
