@@ -3,7 +3,7 @@
 
 use crate::problem::{Code, Problem, ProblemBody};
 use crate::routes::{
-    acquirer_webhooks, create_payment, docs, events, get_payment, health, list_payments, metrics, ops,
+    acquirer_webhooks, create_payment, docs, events, get_payment, get_timeline, health, list_payments, metrics, ops,
 };
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,6 +23,7 @@ use utoipa::{Modify, OpenApi};
         create_payment::create_payment,
         list_payments::list_payments,
         get_payment::get_payment,
+        get_timeline::get_timeline,
         events::list_events,
         acquirer_webhooks::take_webhook,
         ops::me::me,
@@ -182,6 +183,7 @@ mod tests {
             "/v1/events",
             "/v1/payments",
             "/v1/payments/{id}",
+            "/v1/payments/{id}/timeline",
         ];
         assert_eq!(paths, all);
     }

@@ -5,6 +5,7 @@ pub mod create_payment;
 pub mod docs;
 pub mod events;
 pub mod get_payment;
+pub mod get_timeline;
 pub mod health;
 pub mod list_payments;
 pub mod metrics;
@@ -21,6 +22,7 @@ pub fn v1() -> Router<Arc<Api>> {
         .merge(create_payment::router())
         .merge(list_payments::router())
         .merge(get_payment::router())
+        .merge(get_timeline::router())
         .merge(events::router())
         .merge(acquirer_webhooks::router())
 }

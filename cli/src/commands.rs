@@ -6,6 +6,7 @@ mod doctor;
 mod merchant;
 mod migrate;
 mod operator;
+mod payment;
 mod sandbox;
 mod worker;
 
@@ -26,6 +27,7 @@ pub enum Command {
     Migrate(migrate::Args),
     Merchant(merchant::Args),
     Operator(operator::Args),
+    Payment(payment::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
     Sandbox(sandbox::Args),
@@ -44,6 +46,7 @@ impl Command {
             Self::Migrate(args) => migrate::run(args).await,
             Self::Merchant(args) => merchant::run(args).await,
             Self::Operator(args) => operator::run(args).await,
+            Self::Payment(args) => payment::run(args).await,
             Self::Doctor(args) => return doctor::run(args).await,
             Self::Bench(args) => bench::run(args).await.map_err(Failure::Bench),
             Self::Sandbox(args) => sandbox::run(args).await,

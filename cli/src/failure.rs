@@ -48,6 +48,12 @@ pub enum Failure {
     /// Typed twice, and not the same.
     #[error("the two passwords differ; nothing was changed")]
     PasswordsDiffer,
+    /// A payment that was asked for.
+    #[error("there is no payment {0:?}: give a payment's id, or --intent and the id of what was to be paid")]
+    NoPayment(String),
+    /// A statement, on a database that could be reached.
+    #[error("the database could not be asked: {0}")]
+    Asking(#[from] sqlx::Error),
     /// `dev` would answer for somebody else's payments.
     #[error(
         "the database at {0} has merchants, and none of them is the demo merchant: it is not one of `payonce dev`, \

@@ -8,6 +8,8 @@ mod layers;
 
 pub use acquirer::{Acquirer, Kind, RESEND_REST_MS};
 
+use crate::queue;
+use crate::retention::What;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,8 @@ pub struct Config {
     pub steps: Steps,
     /// How long a completed idempotency key is kept, at least.
     pub key_retention_h: u64,
+    /// How long everything else is kept.
+    pub retention: Retention,
     /// How long clients may go on repeating a request; no longer than keys are kept.
     pub client_retry_window_h: u64,
     /// The profile that takes payments which name none.
@@ -119,6 +123,25 @@ pub struct ReviewRules {
     pub four_eyes_default_minor: i64,
 }
 
+/// How long what payments leave behind is kept, counted from when they became final; 0: for ever. Payments
+/// themselves are never deleted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retention {
+    /// The most rows per second that one worker looks through and deletes; 0: it deletes nothing, keys neither.
+    pub rows_per_second: u32,
+    /// How often it looks for what has become old enough.
+    pub every_ms: u64,
+    /// Calls to acquirers.
+    pub provider_calls_h: u64,
+    /// The lines of history.
+    pub payment_history_h: u64,
+    /// Events that every sink has, and their deliveries.
+    pub events_h: u64,
+    /// What acquirers told us.
+    pub acquirer_webhooks_h: u64,
+}
+
 /// One step's budget and width.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -156,6 +179,7 @@ impl Default for Config {
             worker: Worker::default(),
             steps: Steps::default(),
             key_retention_h: 7 * 24,
+            retention: Retention::default(),
             client_retry_window_h: 24,
             default_acquirer: "default".to_owned(),
             review: ReviewRules::default(),
@@ -193,6 +217,20 @@ impl Default for Worker {
     }
 }
 
+impl Default for Retention {
+    fn default() -> Self {
+        const YEAR_H: u64 = 365 * 24;
+        Self {
+            rows_per_second: 10_000,
+            every_ms: 600_000,
+            provider_calls_h: 3 * YEAR_H,
+            payment_history_h: 0,
+            events_h: 90 * 24,
+            acquirer_webhooks_h: YEAR_H,
+        }
+    }
+}
+
 impl Default for Steps {
     fn default() -> Self {
         let minutes = |m: u64| m * 60_000;
@@ -209,6 +247,30 @@ impl Default for Steps {
                 deliveries: 20,
                 backoff_ms: vec![1_000, 5_000, 30_000, minutes(5), minutes(30), minutes(120)],
             },
+        }
+    }
+}
+
+impl Retention {
+    const fn ages(&self) -> [(&'static str, u64); 4] {
+        [
+            ("provider_calls_h", self.provider_calls_h),
+            ("payment_history_h", self.payment_history_h),
+            ("events_h", self.events_h),
+            ("acquirer_webhooks_h", self.acquirer_webhooks_h),
+        ]
+    }
+}
+
+impl Steps {
+    /// A step's budget.
+    #[must_use]
+    pub const fn of(&self, step: queue::Step) -> &Step {
+        match step {
+            queue::Step::Charge => &self.charge,
+            queue::Step::Lookup => &self.lookup,
+            queue::Step::Settle => &self.settle,
+            queue::Step::Publish => &self.publish,
         }
     }
 }
@@ -307,8 +369,22 @@ impl Config {
         for sink in &self.sinks {
             need(sink == "log", format!("sinks: {sink:?} is not known; known: log"));
         }
-        for (name, value) in [("worker.sweep_ms", self.worker.sweep_ms), ("worker.lease_ms", self.worker.lease_ms)] {
+        let times = [
+            ("worker.sweep_ms", self.worker.sweep_ms),
+            ("worker.lease_ms", self.worker.lease_ms),
+            ("retention.every_ms", self.retention.every_ms),
+        ];
+        for (name, value) in times {
             need(value > 0, format!("{name} = 0: it must be at least 1"));
+        }
+        for (name, age_h) in self.retention.ages() {
+            need(
+                age_h == 0 || age_h >= self.key_retention_h,
+                format!(
+                    "retention.{name} = {age_h} is shorter than key_retention_h = {}: an answer would be repeated of which nobody knows any more how it came about",
+                    self.key_retention_h
+                ),
+            );
         }
         need(
             self.database_connections >= 4,
@@ -331,6 +407,19 @@ impl Config {
         faults
     }
 
+    /// How long these rows are kept; `None`: for ever.
+    #[must_use]
+    pub fn age(&self, what: What) -> Option<Duration> {
+        let age_h = match what {
+            What::IdempotencyKeys | What::LateKeys => return Some(hours(self.key_retention_h)),
+            What::ProviderCalls => self.retention.provider_calls_h,
+            What::PaymentHistory => self.retention.payment_history_h,
+            What::Events => self.retention.events_h,
+            What::AcquirerWebhooks => self.retention.acquirer_webhooks_h,
+        };
+        (age_h > 0).then(|| hours(age_h))
+    }
+
     /// Where the database is.
     ///
     /// # Errors
@@ -347,6 +436,10 @@ impl Config {
     pub fn listen(&self) -> Result<&str, Refused> {
         self.listen_url.as_ref().map_or_else(|| self.database(), |url| Ok(&url.0))
     }
+}
+
+fn hours(count: u64) -> Duration {
+    Duration::from_secs(count.saturating_mul(3_600))
 }
 
 #[cfg(test)]
@@ -378,6 +471,23 @@ mod tests {
         for numbers in ["200 is longer than key_retention_h = 168", "9400 ms", "lease_ms = 8000", "24 - 1 = 23"] {
             assert!(found.iter().any(|fault| fault.contains(numbers)), "{numbers}: {found:#?}");
         }
+    }
+
+    #[test]
+    fn nothing_is_forgotten_before_the_answer_is() {
+        let found = faults(|config| {
+            config.retention.events_h = 167;
+            config.retention.provider_calls_h = 168;
+        });
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert!(found[0].contains("retention.events_h = 167") && found[0].contains("168"), "{found:#?}");
+    }
+
+    #[test]
+    fn rows_are_kept_for_their_hours_and_0_is_for_ever() {
+        let config = Config::default();
+        let ages = [What::IdempotencyKeys, What::PaymentHistory].map(|what| config.age(what).map(|age| age.as_secs()));
+        assert_eq!(ages, [Some(7 * 24 * 3_600), None]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod operator;
 pub mod outbox;
 pub mod payment;
 pub mod queue;
+pub mod retention;
 pub mod review;
 pub mod telemetry;
 pub mod text;

@@ -4,6 +4,7 @@
 use crate::clock::DbClock;
 use crate::committer::Verdict;
 use crate::payment::body::PaymentBody;
+use crate::payment::first_id_at;
 use crate::payment::life::Status;
 use crate::queue::Take;
 use serde::Serialize;
@@ -53,10 +54,13 @@ impl EventType {
     }
 }
 
-/// Mints an event's id: UUIDv7, so that neighbours in time are neighbours in the index.
+/// The id of the event that tells of a payment's end: a UUIDv7 of the moment at which it ended, so that neighbours in
+/// time are neighbours in the index, with the payment's own random part, so that the event of a payment is found
+/// without an index.
 #[must_use]
-pub fn new_event_id() -> Uuid {
-    Uuid::now_v7()
+pub fn event_id_of(payment_id: Uuid, final_at: OffsetDateTime) -> Uuid {
+    const RANDOM_PART: u128 = (1 << 76) - 1;
+    Uuid::from_u128(first_id_at(final_at).as_u128() | payment_id.as_u128() & RANDOM_PART)
 }
 
 /// An event, as sinks and the feed see it.
@@ -345,4 +349,20 @@ pub(crate) async fn mark(conn: &mut PgConnection, marks: &[&Mark]) -> sqlx::Resu
     .fetch_all(conn)
     .await?;
     Ok(Verdict::of(marks.len(), applied.into_iter().map(|row| (row.ord, row.at))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_events_id_is_a_uuid_v7_of_its_moment_and_of_its_payment_alone() {
+        let at = OffsetDateTime::from_unix_timestamp(1_764_590_000).expect("a time");
+        let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
+        let id = event_id_of(one, at);
+        assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));
+        assert_eq!(id.get_timestamp().expect("a time").to_unix().0, 1_764_590_000);
+        assert!(id == event_id_of(one, at) && id != event_id_of(other, at));
+        assert!(id < event_id_of(one, at + Duration::from_millis(1)));
+    }
 }

@@ -6,6 +6,7 @@
 //!   from the database only as many rows as there are free slots, and registers the waker on every
 //!   Pending.
 
+pub mod left;
 pub mod sweep;
 pub mod wake;
 
@@ -22,6 +23,7 @@ use apalis_core::task::task_id::TaskId;
 use apalis_core::worker::context::WorkerContext;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use sqlx::PgPool;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -41,7 +43,9 @@ const POLL: Duration = Duration::from_millis(200);
 const OUTAGE_REST: Duration = Duration::from_millis(500);
 
 /// A step of a payment's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, sqlx::Type)]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Step {
     /// Send the charge.
     Charge,

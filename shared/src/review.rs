@@ -12,6 +12,9 @@ use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+/// Who resolved a review that nobody had to: the doubt that it was about is gone.
+pub const MACHINE: &str = "machine";
+
 /// Why a person must look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]

@@ -7,6 +7,7 @@ use crate::db::in_time;
 use crate::payment::call::Kind;
 use crate::payment::life::Outcome;
 use crate::queue::Step;
+use crate::retention::What;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -78,6 +79,7 @@ pub struct Metrics {
     contracts: Family<Labels<1>, Gauge>,
     unserved: Family<Labels<1>, Gauge>,
     webhooks: Counters<2>,
+    purged: Counters<1>,
     gauges: gauges::Gauges,
 }
 
@@ -97,6 +99,7 @@ impl Default for Metrics {
         let steps = Histograms::new_with_constructor(fast as fn() -> Histogram);
         let request_seconds = Histograms::new_with_constructor(fast as fn() -> Histogram);
         let (calls, requests, webhooks) = (Counters::default(), Counters::default(), Counters::default());
+        let purged = Counters::default();
         let commit_rows = Histogram::new(buckets(1.0, 2.0, 9));
         let (database_up, listener_up) = (Gauge::default(), Family::default());
         let (circuits, contracts, unserved) =
@@ -158,6 +161,7 @@ impl Default for Metrics {
             "Messages of acquirers, by what became of them",
             webhooks.clone(),
         );
+        registry.register("payonce_purged", "Rows that were old enough and are gone", purged.clone());
         let gauges = gauges::Gauges::register(&mut registry);
         Self {
             registry,
@@ -176,6 +180,7 @@ impl Default for Metrics {
             contracts,
             unserved,
             webhooks,
+            purged,
             gauges,
         }
     }
@@ -256,6 +261,11 @@ impl Metrics {
     pub fn acquirer_webhook(&self, acquirer: &str, result: &'static str) {
         let labels = Labels([("acquirer", acquirer.to_owned()), ("result", result.to_owned())]);
         self.webhooks.get_or_create(&labels).inc();
+    }
+
+    /// Rows are gone that were old enough.
+    pub fn purged(&self, what: What, rows: u64) {
+        self.purged.get_or_create(&Labels([("what", what.gone().to_owned())])).inc_by(rows);
     }
 
     /// The lanes with jobs that this worker does not serve.

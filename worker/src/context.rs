@@ -89,12 +89,7 @@ impl Context {
     /// The budget of a step.
     #[must_use]
     pub fn budget(&self, step: Step) -> &config::Step {
-        match step {
-            Step::Charge => &self.config.steps.charge,
-            Step::Lookup => &self.config.steps.lookup,
-            Step::Settle => &self.config.steps.settle,
-            Step::Publish => &self.config.steps.publish,
-        }
+        self.config.steps.of(step)
     }
 
     /// Writes a transition of a claim that ends at `lease_until`, waiting out a database that is away

@@ -6,6 +6,7 @@ mod contracts;
 mod duplicates;
 pub mod faults;
 mod probe;
+mod retention;
 pub mod sinks;
 pub mod steps;
 mod sweep;
@@ -34,6 +35,7 @@ pub async fn run(
     watching.spawn(sweep::run(context.clone()));
     watching.spawn(contracts::run(context.clone()));
     watching.spawn(duplicates::run(context.clone()));
+    watching.spawn(retention::run(context.clone()));
     // The queue yields no errors and steps run in tasks of their own, so a worker ends early only by a
     // fault outside both. Its lane must not stay without one.
     let mut monitor = Monitor::new().should_restart(|_, _| true);

@@ -75,16 +75,16 @@ pub async fn get_payment(
 }
 
 /// An id in the form that we write, and no other of the many ways to write a UUID.
-fn parse(id: &str) -> Option<Uuid> {
+pub(super) fn parse(id: &str) -> Option<Uuid> {
     Uuid::try_parse(id).ok().filter(|uuid| uuid.to_string() == id)
 }
 
-fn not_found() -> Problem {
+pub(super) fn not_found() -> Problem {
     Problem::new(Code::PaymentNotFound, "this merchant has no payment of this id")
 }
 
 impl Api {
-    async fn payment(&self, of: PaymentKey) -> Result<Option<Payment>, Problem> {
+    pub(super) async fn payment(&self, of: PaymentKey) -> Result<Option<Payment>, Problem> {
         patiently(read::one(&self.pool, of)).await
     }
 

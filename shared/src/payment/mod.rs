@@ -11,6 +11,7 @@ pub mod request;
 pub mod scan;
 pub mod sending;
 pub mod settle;
+pub mod timeline;
 pub mod told;
 
 use life::Status;
@@ -116,5 +117,23 @@ impl Payment {
             payment_method_id: self.payment_method_id.clone(),
             acquirer: Some(self.acquirer.clone()),
         }
+    }
+}
+
+/// The smallest UUIDv7 of that moment.
+pub(crate) fn first_id_at(at: OffsetDateTime) -> Uuid {
+    let millis = u128::try_from(at.unix_timestamp_nanos() / 1_000_000).unwrap_or_default();
+    Uuid::from_u128(millis << 80 | 0x7 << 76)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_lie_on_their_side_of_a_moment() {
+        let at = OffsetDateTime::from_unix_timestamp(1_764_590_000).expect("a time");
+        let id = |seconds| Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, 0));
+        assert!(id(1_764_589_999) < first_id_at(at) && first_id_at(at) <= id(1_764_590_000));
     }
 }

@@ -31,6 +31,68 @@ pub async fn one(db: impl PgExecutor<'_>, of: PaymentKey) -> sqlx::Result<Option
         .await
 }
 
+/// A payment of some merchant, named by whoever runs the service.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Whose.
+    pub merchant_id: Uuid,
+    /// The merchant's name.
+    pub merchant: String,
+    /// Which.
+    pub payment_id: Uuid,
+}
+
+impl Found {
+    /// Its name.
+    #[must_use]
+    pub const fn key(&self) -> PaymentKey {
+        PaymentKey { merchant_id: self.merchant_id, payment_id: self.payment_id }
+    }
+}
+
+/// The payment of this id, whoever's it is. Walks the merchants, of which there are few.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn anyones(pool: &PgPool, payment_id: Uuid) -> sqlx::Result<Option<Found>> {
+    sqlx::query_as!(
+        Found,
+        r#"SELECT p.merchant_id, m.name AS merchant, p.id AS payment_id
+           FROM merchants m CROSS JOIN LATERAL (
+               -- LIMIT keeps this from being turned round into a walk along the whole key by its second column.
+               SELECT merchant_id, id FROM payments WHERE merchant_id = m.id AND id = $1 LIMIT 1) AS p"#,
+        payment_id,
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// The payments of this intent, whoever's it is, oldest first; of the refused ones the latest `limit` of each merchant.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn anyones_of_intent(pool: &PgPool, intent: &str, limit: i64) -> sqlx::Result<Vec<Found>> {
+    sqlx::query_as!(
+        Found,
+        r#"SELECT p.merchant_id AS "merchant_id!", m.name AS merchant, p.id AS "payment_id!"
+           FROM merchants m CROSS JOIN LATERAL (
+               (SELECT merchant_id, id FROM payments WHERE merchant_id = m.id AND payment_intent_id = $1
+                   AND status IN ('PENDING', 'UNKNOWN', 'PAID') LIMIT 1)
+               UNION ALL
+               -- See `ids_of_intent`.
+               (SELECT merchant_id, id FROM payments WHERE merchant_id = m.id AND payment_intent_id BETWEEN $1 AND $1
+                   AND status = 'DECLINED' ORDER BY payment_intent_id DESC, id DESC LIMIT $2)
+               UNION ALL
+               (SELECT merchant_id, id FROM payments WHERE merchant_id = m.id AND payment_intent_id BETWEEN $1 AND $1
+                   AND status = 'FAILED' ORDER BY payment_intent_id DESC, id DESC LIMIT $2)) AS p
+           ORDER BY p.id"#,
+        intent,
+        limit,
+    )
+    .fetch_all(pool)
+    .await
+}
+
 /// A merchant's payments with ids after one and before another, oldest first.
 pub(super) async fn between(
     pool: &PgPool,

@@ -1,6 +1,6 @@
 //! The search for second charges: recent payments, merchant by merchant, page by page, each once.
 
-use super::{Payment, PaymentKey};
+use super::{Payment, PaymentKey, first_id_at};
 use sqlx::PgPool;
 use std::time::Duration;
 use uuid::Uuid;
@@ -63,22 +63,4 @@ pub async fn done(pool: &PgPool, merchant_id: Uuid, seen: Option<PaymentKey>) ->
     .execute(pool)
     .await?;
     Ok(())
-}
-
-/// The smallest UUIDv7 of that moment.
-fn first_id_at(at: time::OffsetDateTime) -> Uuid {
-    let millis = u128::try_from(at.unix_timestamp_nanos() / 1_000_000).unwrap_or_default();
-    Uuid::from_u128(millis << 80 | 0x7 << 76)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_lie_on_their_side_of_a_moment() {
-        let at = time::OffsetDateTime::from_unix_timestamp(1_764_590_000).expect("a time");
-        let id = |seconds| Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, 0));
-        assert!(id(1_764_589_999) < first_id_at(at) && first_id_at(at) <= id(1_764_590_000));
-    }
 }

@@ -8,7 +8,7 @@ use super::life::{Event, Illegal, Next, Outcome, Status, decide};
 use super::{Fence, OPERATION, Payment};
 use crate::acquirer::Answer;
 use crate::committer::Verdict;
-use crate::outbox::EventType;
+use crate::outbox::{EventType, event_id_of};
 use sqlx::PgConnection;
 use std::time::Duration;
 use time::OffsetDateTime;
@@ -31,7 +31,7 @@ pub struct Settle {
     pub settled: Payment,
     /// The stored answer and the event's data.
     pub body: String,
-    /// The event's id, UUIDv7.
+    /// The event's id: [`event_id_of`] this payment and its end.
     pub event_id: Uuid,
     /// Who settles: the worker's name.
     pub actor: String,
@@ -61,6 +61,8 @@ impl Settle {
     ) -> Result<Self, Illegal> {
         let transition = decide(payment.status, Event::Learned(answer.outcome))?;
         assert_eq!(transition.next, Next::Settle, "only final outcomes are settled");
+        // The carried clock may differ from the database's by a round trip; time never runs backwards.
+        let final_at = final_at.max(payment.updated_at);
         let settled = after(payment, answer, transition.to, final_at);
         let Payment { attempt, status, version, .. } = *payment;
         Ok(Self {
@@ -69,7 +71,7 @@ impl Settle {
             never_sent: false,
             body: PaymentBody::from(&settled).to_json(),
             settled,
-            event_id: crate::outbox::new_event_id(),
+            event_id: event_id_of(payment.id, final_at),
             actor: actor.to_owned(),
             reason: answer.code.clone().unwrap_or_else(|| answer.outcome.as_str().to_owned()),
             sinks: sinks.to_vec(),
@@ -98,8 +100,6 @@ impl Settle {
 }
 
 fn after(payment: &Payment, answer: &Answer, to: Status, final_at: OffsetDateTime) -> Payment {
-    // The carried clock may differ from the database's by a round trip; time never runs backwards.
-    let final_at = final_at.max(payment.updated_at);
     let mut settled = Payment {
         status: to,
         version: payment.version + 1,

@@ -2,6 +2,7 @@
 //! transaction that also appends to the audit; none of them calls an acquirer or changes a payment's state. What is to
 //! be asked, sent or settled is left to the workers, under their fences.
 
+use super::MACHINE;
 use super::audit::{Action, Deed};
 use super::decision::DecisionState;
 use crate::config::Acquirer;
@@ -300,7 +301,7 @@ pub async fn end_doubts(pool: &PgPool) -> sqlx::Result<i64> {
                  AND r.opened_at <= p.final_at
                ORDER BY r.opened_at LIMIT 100 FOR UPDATE OF r SKIP LOCKED),
            ended AS (
-               UPDATE reviews r SET state = 'RESOLVED', resolution = over.status, resolved_by = 'machine', resolved_at = now()
+               UPDATE reviews r SET state = 'RESOLVED', resolution = over.status, resolved_by = $1, resolved_at = now()
                FROM over WHERE r.merchant_id = over.merchant_id AND r.id = over.id),
            decided AS (
                UPDATE decisions d SET
@@ -314,7 +315,8 @@ pub async fn end_doubts(pool: &PgPool) -> sqlx::Result<i64> {
                WHERE p.merchant_id = o.merchant_id AND p.id = o.payment_id AND p.in_review
                  AND NOT EXISTS (SELECT FROM reviews r WHERE r.merchant_id = p.merchant_id AND r.payment_id = p.id
                                  AND r.state = 'OPEN' AND r.reason IN ('late_success', 'duplicate_at_provider')))
-           SELECT count(*) AS "count!" FROM over"#
+           SELECT count(*) AS "count!" FROM over"#,
+        MACHINE,
     )
     .fetch_one(pool)
     .await

@@ -5,6 +5,7 @@ mod feed;
 mod outage;
 mod publish;
 mod queue;
+mod retention;
 mod silence;
 mod wake;
 

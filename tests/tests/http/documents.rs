@@ -12,7 +12,7 @@ use tests::{Answer, Client, World};
 use uuid::Uuid;
 
 /// Every route there is.
-const ROUTES: [(&str, &str); 12] = [
+const ROUTES: [(&str, &str); 13] = [
     ("get", "/docs"),
     ("get", "/healthz"),
     ("get", "/metrics"),
@@ -25,6 +25,7 @@ const ROUTES: [(&str, &str); 12] = [
     ("get", "/v1/payments"),
     ("post", "/v1/payments"),
     ("get", "/v1/payments/{id}"),
+    ("get", "/v1/payments/{id}/timeline"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,6 +101,9 @@ async fn tour(world: &World, api: &tests::Api) -> Vec<(&'static str, &'static st
         client.get("/v1/payments/nonsense").await,
         nobody.get(&path).await,
     ];
+    let timeline = format!("{path}/timeline");
+    let timelines =
+        [client.get(&timeline).await, client.get("/v1/payments/nonsense/timeline").await, nobody.get(&timeline).await];
     let lists =
         [client.get("/v1/payments").await, client.get("/v1/payments?limit=0").await, nobody.get("/v1/payments").await];
     let feeds =
@@ -117,6 +121,7 @@ async fn tour(world: &World, api: &tests::Api) -> Vec<(&'static str, &'static st
     let mut tour = Vec::new();
     tour.extend(posts.map(|answer| ("post", "/v1/payments", answer)));
     tour.extend(gets.map(|answer| ("get", "/v1/payments/{id}", answer)));
+    tour.extend(timelines.map(|answer| ("get", "/v1/payments/{id}/timeline", answer)));
     tour.extend(lists.map(|answer| ("get", "/v1/payments", answer)));
     tour.extend(feeds.map(|answer| ("get", "/v1/events", answer)));
     tour.extend(ops.map(|(path, answer)| ("get", path, answer)));

@@ -16,6 +16,7 @@ mod problems;
 mod routing;
 mod slow_clients;
 mod stopping;
+mod timeline;
 
 use reqwest::Method;
 use sandbox::acquirer::Settings;

@@ -4,6 +4,7 @@ mod commands;
 mod contracts;
 mod dev;
 mod operators;
+mod payment;
 mod program;
 mod stopping;
 mod takeover;
