@@ -1,8 +1,15 @@
 //! Manual review: what a machine cannot decide lies in front of a person.
 
+pub mod allowed;
 pub mod audit;
+pub mod bulk;
+pub mod case;
 pub mod decision;
 pub mod desk;
+pub mod listed;
+mod refused;
+
+pub use refused::Refused;
 
 use crate::committer::Verdict;
 use crate::payment::PaymentKey;
@@ -10,6 +17,7 @@ use crate::payment::life::{self, Event, Illegal, Outcome, Status};
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
+use time::serde::rfc3339;
 use uuid::Uuid;
 
 /// Who resolved a review that nobody had to: the doubt that it was about is gone.
@@ -51,6 +59,9 @@ impl Reason {
         Self::DeliveryExhausted,
     ];
 
+    /// Those of dead letters: a step's budget is spent. The others are doubts about money.
+    pub const DEAD_LETTERS: [Self; 2] = [Self::StepCrashed, Self::DeliveryExhausted];
+
     /// The word that SQL, logs, metrics and pages use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -67,9 +78,26 @@ impl Reason {
     }
 }
 
+impl std::str::FromStr for Reason {
+    type Err = String;
+
+    /// # Errors
+    /// All reasons there are.
+    fn from_str(word: &str) -> Result<Self, String> {
+        let all = || Self::ALL.map(Self::as_str).join(", ");
+        Self::ALL
+            .into_iter()
+            .find(|reason| reason.as_str() == word)
+            .ok_or_else(|| format!("it must be one of {}", all()))
+    }
+}
+
 /// A review, as a person sees it.
-#[derive(Clone, Debug, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = ReviewFacts)]
 pub struct Review {
+    /// Whose payment.
+    pub merchant_id: Uuid,
     /// Its id.
     pub id: Uuid,
     /// The payment it is about.
@@ -78,9 +106,34 @@ pub struct Review {
     pub reason: Reason,
     /// What the machine knew.
     pub detail: String,
+    /// The event that could not be brought to `sink`.
+    pub event_id: Option<Uuid>,
+    /// The sink.
+    pub sink: Option<String>,
     /// Since when.
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "rfc3339")]
     pub opened_at: OffsetDateTime,
+    /// Who looks after it.
+    pub assigned_to: Option<String>,
+    /// What ended it: a final state, `resolved` or `redelivered`.
+    pub resolution: Option<String>,
+    /// Who ended it; `machine` when the doubt that it was about was gone.
+    pub resolved_by: Option<String>,
+    /// When it ended.
+    #[serde(with = "rfc3339::option")]
+    pub resolved_at: Option<OffsetDateTime>,
+}
+
+macro_rules! reviews {
+    ($predicate:tt, $($argument:expr),+) => {
+        sqlx::query_as!(
+            $crate::review::Review,
+            r#"SELECT merchant_id, id, payment_id, reason AS "reason: Reason", detail, event_id, sink, opened_at, assigned_to,
+                      resolution, resolved_by, resolved_at
+               FROM reviews WHERE "# + $predicate,
+            $($argument),+
+        )
+    };
 }
 
 /// The open reviews of one payment, oldest first.
@@ -88,15 +141,29 @@ pub struct Review {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn open_of(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Vec<Review>> {
-    sqlx::query_as!(
-        Review,
-        r#"SELECT id, payment_id, reason AS "reason: Reason", detail, opened_at FROM reviews
-           WHERE merchant_id = $1 AND payment_id = $2 AND state = 'OPEN' ORDER BY opened_at, id"#,
+    reviews!(
+        "merchant_id = $1 AND payment_id = $2 AND state = 'OPEN' ORDER BY opened_at, id",
         of.merchant_id,
-        of.payment_id,
+        of.payment_id
     )
     .fetch_all(pool)
     .await
+}
+
+/// All reviews of one payment, oldest first.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn all_of(pool: &PgPool, of: PaymentKey) -> sqlx::Result<Vec<Review>> {
+    reviews!("merchant_id = $1 AND payment_id = $2 ORDER BY opened_at, id LIMIT 100", of.merchant_id, of.payment_id)
+        .fetch_all(pool)
+        .await
+}
+
+/// A review, locked until the transaction ends.
+async fn locked(conn: &mut PgConnection, merchant_id: Uuid, review_id: Uuid) -> Result<Review, Refused> {
+    let review = reviews!("merchant_id = $1 AND id = $2 FOR UPDATE", merchant_id, review_id);
+    review.fetch_optional(conn).await?.ok_or(Refused::NoReview)
 }
 
 /// What the acquirer reports contradicts what we have on record, or itself: the state stays, a person is told.

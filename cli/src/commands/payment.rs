@@ -3,20 +3,18 @@
 use super::ConfigFile;
 use crate::database;
 use crate::failure::Failure;
-
 use crate::output::{say, second};
 use crate::table::table;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use shared::config::Config;
-use shared::payment::body::PaymentBody;
 use shared::payment::read::{self, Found};
 use shared::payment::request::key_hash;
-use shared::payment::timeline::{self, Entry};
-use shared::payment::{Payment, PaymentKey};
+use shared::payment::timeline::Entry;
 use shared::queue::Step;
-use shared::queue::left::{self, Left};
-use shared::review::{self, Review};
+use shared::queue::left::Left;
+use shared::review::Review;
+use shared::review::case::Case;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -55,14 +53,14 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let Action::Show { id, intent } = args.action;
     let mut known = Vec::new();
     for found in find(&pool, &id, intent).await? {
-        known.extend(Known::read(&pool, found).await?);
+        known.extend(Case::read(&pool, &found).await?.map(Shown));
     }
     if known.is_empty() {
         return Err(Failure::NoPayment(id));
     }
     say(match args.json {
-        true if intent => Value::from_iter(known.iter().map(|known| known.json(&config))).to_string(),
-        true => known[0].json(&config).to_string(),
+        true if intent => json!(known.iter().map(|shown| shown.0.body(&config.steps)).collect::<Vec<_>>()).to_string(),
+        true => json!(known[0].0.body(&config.steps)).to_string(),
         false => known.iter().map(|known| known.text(&config)).collect::<Vec<_>>().join("\n\n\n"),
     });
     Ok(())
@@ -78,71 +76,32 @@ async fn find(pool: &PgPool, id: &str, intent: bool) -> sqlx::Result<Vec<Found>>
     }
 }
 
-/// What is known of a payment.
-struct Known {
-    merchant: String,
-    payment: Payment,
-    left: Vec<Left>,
-    reviews: Vec<Review>,
-    life: Vec<Entry>,
-}
+/// A payment to be shown.
+pub struct Shown(pub Case);
 
-impl Known {
-    async fn read(pool: &PgPool, found: Found) -> sqlx::Result<Option<Self>> {
-        let of: PaymentKey = found.key();
-        let Some(payment) = read::one(pool, of).await? else { return Ok(None) };
-        Ok(Some(Self {
-            merchant: found.merchant,
-            left: left::of(pool, &payment).await?,
-            reviews: review::open_of(pool, of).await?,
-            life: timeline::of(pool, &payment).await?,
-            payment,
-        }))
-    }
-
-    fn json(&self, config: &Config) -> Value {
-        let of = &self.payment;
-        let mut payment = json!(PaymentBody::from(of));
-        if let Some(members) = payment.as_object_mut() {
-            members.remove("payment_method_id");
-        }
-        json!({
-            "merchant_id": of.merchant_id,
-            "merchant": self.merchant,
-            "payment": payment,
-            "key_hash": key_hash(&of.idempotency_key),
-            "attempt": of.attempt,
-            "lease_until": of.lease_until.map(exact),
-            "first_call_at": of.first_call_at.map(exact),
-            "unknown_at": of.unknown_at.map(exact),
-            "steps": self.left.iter().map(|left| step_json(left, config)).collect::<Vec<_>>(),
-            "reviews": self.reviews,
-            "timeline": self.life,
-        })
-    }
-
+impl Shown {
     fn text(&self, config: &Config) -> String {
         let mut parts = vec![self.facts()];
-        if !self.left.is_empty() {
-            let lines: Vec<String> = self.left.iter().map(|left| format!("  {}", step_text(left, config))).collect();
+        if !self.0.left.is_empty() {
+            let lines: Vec<String> = self.0.left.iter().map(|left| format!("  {}", step_text(left, config))).collect();
             parts.push(format!("left to do\n{}", lines.join("\n")));
         }
-        if !self.reviews.is_empty() {
-            let row = |r: &Review| [second(r.opened_at), r.reason.as_str().to_owned(), r.detail.clone()];
-            let rows: Vec<_> = self.reviews.iter().map(row).collect();
+        let row = |r: &Review| [second(r.opened_at), r.reason.as_str().to_owned(), r.detail.clone()];
+        let rows: Vec<_> = self.0.open_reviews().map(row).collect();
+        if !rows.is_empty() {
             parts.push(format!("before a person\n{}", table(["SINCE", "REASON", "DETAIL"], &rows)));
         }
         let row = |e: &Entry| [exact(e.at), e.actor.clone(), e.kind.as_str().to_owned(), members(&e.detail)];
-        parts.push(table(["AT", "WHO", "WHAT", "DETAIL"], &self.life.iter().map(row).collect::<Vec<_>>()));
+        parts.push(table(["AT", "WHO", "WHAT", "DETAIL"], &self.0.timeline.iter().map(row).collect::<Vec<_>>()));
         parts.join("\n\n")
     }
 
     fn facts(&self) -> String {
-        let of = &self.payment;
+        let of = &self.0.payment;
         let review = if of.in_review { ", in review" } else { "" };
         let mut lines = vec![
             ("payment", of.id.to_string()),
-            ("merchant", format!("{} ({})", self.merchant, of.merchant_id)),
+            ("merchant", format!("{} ({})", self.0.merchant, of.merchant_id)),
             ("intent", of.payment_intent_id.clone()),
             ("status", format!("{}{review}, version {}, attempt {}", of.status, of.version, of.attempt)),
             ("amount", format!("{} minor units of {}", of.amount_minor, of.currency)),
@@ -165,18 +124,6 @@ impl Known {
 
 fn refusal(code: Option<&String>, message: Option<&String>) -> Option<String> {
     Some([code?.as_str(), message.map_or("", String::as_str)].join(" ").trim_end().to_owned())
-}
-
-fn step_json(left: &Left, config: &Config) -> Value {
-    json!({
-        "step": left.step,
-        "route": left.route,
-        "deliveries": left.deliveries,
-        "budget": config.steps.of(left.step).deliveries,
-        "run_at": exact(left.run_at),
-        "due_in_s": left.due_in_s.max(0.0).round(),
-        "claimed_by": left.claimed_by,
-    })
 }
 
 /// Such as "lookup at default: 3 of 60 look-ups, next in 4 min".

@@ -2,8 +2,10 @@
 //! person where the amount asks for it), and applied by a worker, after it has asked the acquirer once more, and
 //! only while the payment is as the person saw it.
 
+use super::Refused;
+use super::allowed::Situation;
 use super::audit::{Action, Deed};
-use super::desk::{Refused, look};
+use super::desk::{Done, look};
 use crate::config::ReviewRules;
 use crate::payment::life::{Outcome, Status};
 use crate::payment::{Payment, PaymentKey};
@@ -125,6 +127,19 @@ pub struct Decision {
     pub note: Option<String>,
 }
 
+impl Decision {
+    /// Whether this operator approved (or rejected) it, whatever became of it since.
+    fn is_by(&self, operator: &str, to: DecisionState) -> bool {
+        let so = match to {
+            DecisionState::Approved => {
+                matches!(self.state, DecisionState::Approved | DecisionState::Applied | DecisionState::Refused)
+            }
+            _ => self.state == to,
+        };
+        so && self.decided_by.as_deref() == Some(operator)
+    }
+}
+
 /// What a person proposes.
 #[derive(Clone, Debug)]
 pub struct Proposal {
@@ -169,7 +184,32 @@ fn check(proposal: &Proposal, asks: bool) -> Result<(), Refused> {
     }
 }
 
-/// Proposes a state; where one person is enough it is approved at once, and a worker is asked to apply it.
+macro_rules! decisions {
+    ($conn:expr, $predicate:tt, $($argument:expr),+) => {
+        sqlx::query!(
+            r#"SELECT id, payment_id, outcome AS "outcome: Status", transaction_id, code, reason, evidence, payment_version,
+                      state AS "state: DecisionState", proposed_by, proposed_at, decided_by, note
+               FROM decisions WHERE "# + $predicate,
+            $($argument),+
+        )
+        .map(|row| Decision {
+            id: row.id,
+            payment_id: row.payment_id,
+            wanted: Wanted::of_columns(row.outcome, row.transaction_id, row.code),
+            reason: row.reason,
+            evidence: row.evidence,
+            payment_version: row.payment_version,
+            state: row.state,
+            proposed_by: row.proposed_by,
+            proposed_at: row.proposed_at,
+            decided_by: row.decided_by,
+            note: row.note,
+        })
+    };
+}
+
+/// Proposes a state; where one person is enough it is approved at once, and a worker is asked to apply it. The same
+/// proposal by the same person about the same version is a repeat, also when it was applied meanwhile.
 ///
 /// # Errors
 /// [`Refused`]: the payment is final or changed, another decision is open, or something is missing.
@@ -180,38 +220,56 @@ pub async fn propose(
     by: &str,
     rules: &ReviewRules,
     asks: bool,
-) -> Result<Decision, Refused> {
+) -> Result<(Decision, Done), Refused> {
     check(proposal, asks)?;
     let mut tx = pool.begin().await?;
     let payment = look(&mut tx, of).await?;
-    if let Some(same) = open_of(&mut tx, of).await? {
-        let repeated = same.proposed_by == by && same.wanted == proposal.wanted;
-        return if repeated { Ok(same) } else { Err(Refused::DecisionOpen(same.id)) };
+    if let Some(same) = repeated(&mut tx, of, proposal, by).await? {
+        return Ok((same, Done::Before));
     }
-    if payment.status.is_final() {
-        return Err(Refused::Final(payment.status));
-    }
-    if !payment.in_review {
-        return Err(Refused::NotInReview(payment.status));
-    }
+    let open = open_of(&mut tx, of).await?;
+    Situation { payment: &payment, review: None, decision: open.as_ref() }.allows(Action::Propose)?;
     if payment.version != proposal.payment_version {
         return Err(Refused::Changed(payment.version));
     }
     let approved = !needs_two(rules, &payment);
     let id = Uuid::now_v7();
-    insert(&mut tx, of, id, proposal, by, approved).await?;
-    let action = Action::Propose;
-    let deed = Deed { of, action, operator: by, reason: &proposal.reason, evidence: proposal.evidence.as_deref() };
-    let after = serde_json::json!({"decision": proposal.wanted, "approved": approved});
-    deed.write(&mut tx, Some(id), &payment, after).await?;
+    if !insert(&mut tx, of, id, proposal, by, approved).await? {
+        // Another person was faster by less than this transaction.
+        return Err(open_of(&mut tx, of).await?.map_or(Refused::UnderWay, |other| Refused::DecisionOpen(other.id)));
+    }
+    let (action, evidence) = (Action::Propose, proposal.evidence.as_deref());
+    let reason = &proposal.reason;
+    let deed = Deed { decision_id: Some(id), action, operator: by, reason, evidence, ..Deed::about(of) };
+    deed.write(&mut tx, &payment, serde_json::json!({"decision": proposal.wanted, "approved": approved})).await?;
     if approved {
         super::desk::look_up_at_once(&mut tx, &payment, false).await?;
     }
     let decision = one(&mut tx, of.merchant_id, id).await?.ok_or(Refused::NoDecision)?;
     tx.commit().await?;
-    Ok(decision)
+    Ok((decision, Done::Now))
 }
 
+/// The same person's same proposal, if it stands.
+async fn repeated(
+    conn: &mut PgConnection,
+    of: PaymentKey,
+    proposal: &Proposal,
+    by: &str,
+) -> sqlx::Result<Option<Decision>> {
+    let last = decisions!(
+        conn,
+        "merchant_id = $1 AND payment_id = $2 AND proposed_by = $3 AND payment_version = $4
+         AND state IN ('PROPOSED', 'APPROVED', 'APPLIED') ORDER BY id DESC LIMIT 1",
+        of.merchant_id,
+        of.payment_id,
+        by,
+        proposal.payment_version
+    );
+    Ok(last.fetch_optional(conn).await?.filter(|last| last.wanted == proposal.wanted))
+}
+
+/// False: another decision about the payment is open.
 async fn insert(
     conn: &mut PgConnection,
     of: PaymentKey,
@@ -219,13 +277,14 @@ async fn insert(
     proposal: &Proposal,
     by: &str,
     approved: bool,
-) -> sqlx::Result<()> {
+) -> sqlx::Result<bool> {
     let (transaction_id, code) = proposal.wanted.columns();
-    sqlx::query!(
+    let inserted = sqlx::query!(
         r#"INSERT INTO decisions (merchant_id, id, payment_id, outcome, transaction_id, code, reason, evidence, payment_version,
                                   state, proposed_by, decided_by, decided_at)
            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $10 THEN 'APPROVED' ELSE 'PROPOSED' END, $11,
-                   CASE WHEN $10 THEN $11 END, CASE WHEN $10 THEN now() END)"#,
+                   CASE WHEN $10 THEN $11 END, CASE WHEN $10 THEN now() END)
+           ON CONFLICT (merchant_id, payment_id) WHERE state IN ('PROPOSED', 'APPROVED') DO NOTHING"#,
         of.merchant_id,
         id,
         of.payment_id,
@@ -237,17 +296,21 @@ async fn insert(
         proposal.payment_version,
         approved,
         by,
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
+    );
+    Ok(inserted.execute(conn).await?.rows_affected() > 0)
 }
 
 /// Approves another person's proposal: a worker is asked to apply it.
 ///
 /// # Errors
 /// [`Refused`].
-pub async fn approve(pool: &PgPool, merchant_id: Uuid, id: Uuid, by: &str, reason: &str) -> Result<Decision, Refused> {
+pub async fn approve(
+    pool: &PgPool,
+    merchant_id: Uuid,
+    id: Uuid,
+    by: &str,
+    reason: &str,
+) -> Result<(Decision, Done), Refused> {
     decide(pool, merchant_id, id, by, reason, DecisionState::Approved).await
 }
 
@@ -255,7 +318,13 @@ pub async fn approve(pool: &PgPool, merchant_id: Uuid, id: Uuid, by: &str, reaso
 ///
 /// # Errors
 /// [`Refused`].
-pub async fn reject(pool: &PgPool, merchant_id: Uuid, id: Uuid, by: &str, reason: &str) -> Result<Decision, Refused> {
+pub async fn reject(
+    pool: &PgPool,
+    merchant_id: Uuid,
+    id: Uuid,
+    by: &str,
+    reason: &str,
+) -> Result<(Decision, Done), Refused> {
     decide(pool, merchant_id, id, by, reason, DecisionState::Rejected).await
 }
 
@@ -266,33 +335,32 @@ async fn decide(
     by: &str,
     reason: &str,
     to: DecisionState,
-) -> Result<Decision, Refused> {
-    if reason.trim().is_empty() {
-        return Err(Refused::Missing("a reason"));
-    }
+) -> Result<(Decision, Done), Refused> {
+    super::desk::said(reason)?;
     let mut tx = pool.begin().await?;
     let decision = one(&mut tx, merchant_id, id).await?.ok_or(Refused::NoDecision)?;
-    match decision.state {
-        DecisionState::Proposed if decision.proposed_by == by => return Err(Refused::SamePerson),
-        DecisionState::Proposed => {}
-        state if state == to && decision.decided_by.as_deref() == Some(by) => return Ok(decision),
-        state => return Err(Refused::Decided(state)),
+    if decision.is_by(by, to) {
+        return Ok((decision, Done::Before));
     }
     let of = PaymentKey { merchant_id, payment_id: decision.payment_id };
     let payment = look(&mut tx, of).await?;
+    let action = if to == DecisionState::Approved { Action::Approve } else { Action::Reject };
+    Situation { payment: &payment, review: None, decision: Some(&decision) }.allows(action)?;
+    if decision.proposed_by == by {
+        return Err(Refused::SamePerson);
+    }
     let fresh = payment.version == decision.payment_version && !payment.status.is_final();
     let state = if fresh { to } else { DecisionState::Stale };
     end(&mut tx, merchant_id, id, state, Some(by), (!fresh).then_some("the payment changed since it was proposed"))
         .await?;
-    let action = if to == DecisionState::Approved { Action::Approve } else { Action::Reject };
-    let deed = Deed { of, action, operator: by, reason, evidence: None };
-    deed.write(&mut tx, Some(id), &payment, serde_json::json!({"decision": state})).await?;
+    let deed = Deed { decision_id: Some(id), action, operator: by, reason, ..Deed::about(of) };
+    deed.write(&mut tx, &payment, serde_json::json!({"decision": state})).await?;
     if state == DecisionState::Approved {
         super::desk::look_up_at_once(&mut tx, &payment, false).await?;
     }
     let decision = one(&mut tx, merchant_id, id).await?.ok_or(Refused::NoDecision)?;
     tx.commit().await?;
-    if fresh { Ok(decision) } else { Err(Refused::Changed(payment.version)) }
+    if fresh { Ok((decision, Done::Now)) } else { Err(Refused::Changed(payment.version)) }
 }
 
 /// Ends a decision, or moves it on.
@@ -319,35 +387,11 @@ async fn end(
     Ok(())
 }
 
-macro_rules! decisions {
-    ($conn:expr, $predicate:tt, $($argument:expr),+) => {
-        sqlx::query!(
-            r#"SELECT id, payment_id, outcome AS "outcome: Status", transaction_id, code, reason, evidence, payment_version,
-                      state AS "state: DecisionState", proposed_by, proposed_at, decided_by, note
-               FROM decisions WHERE "# + $predicate,
-            $($argument),+
-        )
-        .map(|row| Decision {
-            id: row.id,
-            payment_id: row.payment_id,
-            wanted: Wanted::of_columns(row.outcome, row.transaction_id, row.code),
-            reason: row.reason,
-            evidence: row.evidence,
-            payment_version: row.payment_version,
-            state: row.state,
-            proposed_by: row.proposed_by,
-            proposed_at: row.proposed_at,
-            decided_by: row.decided_by,
-            note: row.note,
-        })
-    };
-}
-
 async fn one(conn: &mut PgConnection, merchant_id: Uuid, id: Uuid) -> sqlx::Result<Option<Decision>> {
     decisions!(conn, "merchant_id = $1 AND id = $2 FOR UPDATE", merchant_id, id).fetch_optional(conn).await
 }
 
-async fn open_of(conn: &mut PgConnection, of: PaymentKey) -> sqlx::Result<Option<Decision>> {
+pub(super) async fn open_of(conn: &mut PgConnection, of: PaymentKey) -> sqlx::Result<Option<Decision>> {
     decisions!(
         conn,
         "merchant_id = $1 AND payment_id = $2 AND state IN ('PROPOSED', 'APPROVED') FOR UPDATE",

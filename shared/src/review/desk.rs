@@ -2,71 +2,24 @@
 //! transaction that also appends to the audit; none of them calls an acquirer or changes a payment's state. What is to
 //! be asked, sent or settled is left to the workers, under their fences.
 
-use super::MACHINE;
-use super::audit::{Action, Deed};
-use super::decision::DecisionState;
+use super::allowed::Situation;
+use super::audit::{self, Action, Deed};
+use super::{MACHINE, Reason, Refused, Review, decision, locked};
 use crate::config::Acquirer;
-use crate::payment::life::Status;
+use crate::operator::{self, OperatorError};
 use crate::payment::sending::{History, Known, MaySend, may_send};
 use crate::payment::{Payment, PaymentKey, call, read};
-use crate::text::clean;
 use serde_json::json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-/// Why something was not done. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-pub enum Refused {
-    /// There is no such payment.
-    #[error("there is no such payment")]
-    NoPayment,
-    /// There is no such review.
-    #[error("there is no such review")]
-    NoReview,
-    /// There is no such decision.
-    #[error("there is no such decision")]
-    NoDecision,
-    /// The payment is final.
-    #[error("the payment is {0}, and that never changes; nothing was done")]
-    Final(Status),
-    /// The payment is not final.
-    #[error(
-        "the payment is {0}: ask the acquirer, or decide about it; a review is closed when nothing is left to decide"
-    )]
-    Open(Status),
-    /// The machine is still at it.
-    #[error("the payment is {0} and not in review: the machine is still finding out; decide when it has given up")]
-    NotInReview(Status),
-    /// The payment is not as the person saw it.
-    #[error("the payment changed meanwhile; its version is {0}: look again")]
-    Changed(i32),
-    /// Somebody did the same a moment ago, or a worker is at it.
-    #[error("it is being asked already; look again in a moment")]
-    UnderWay,
-    /// Another decision about this payment is open.
-    #[error("decision {0} about this payment is open; approve or reject it first")]
-    DecisionOpen(Uuid),
-    /// Whoever proposes may not approve.
-    #[error("you proposed it: another person has to approve or reject it")]
-    SamePerson,
-    /// The decision was made.
-    #[error("the decision is {0:?} already")]
-    Decided(DecisionState),
-    /// The contract does not protect another send.
-    #[error("the acquirer's contract does not protect another send of this payment ({0}); nothing was sent")]
-    NotProtected(&'static str),
-    /// The acquirer's profile is not configured here.
-    #[error("no [acquirers] profile named {0:?} is configured here")]
-    NoAcquirer(String),
-    /// The review is about something else.
-    #[error("this review is not about an event that could not be delivered")]
-    NotADelivery,
-    /// Something is missing.
-    #[error("{0} is missing")]
-    Missing(&'static str),
-    /// The database.
-    #[error("the database could not be asked: {0}")]
-    Db(#[from] sqlx::Error),
+/// Whether a deed was done now, or by the same operator before: a repeat changes nothing and is no fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Now.
+    Now,
+    /// Before.
+    Before,
 }
 
 /// The payment as it is now.
@@ -94,24 +47,28 @@ pub(super) async fn look_up_at_once(conn: &mut PgConnection, payment: &Payment, 
     Ok(due.is_some())
 }
 
-async fn open(conn: &mut PgConnection, of: PaymentKey) -> Result<Payment, Refused> {
+/// What there is to act on, for somebody who looks at the payment, not at one of its reviews.
+async fn about(conn: &mut PgConnection, of: PaymentKey, action: Action) -> Result<Payment, Refused> {
     let payment = look(conn, of).await?;
-    if payment.status.is_final() { Err(Refused::Final(payment.status)) } else { Ok(payment) }
+    Situation { payment: &payment, review: None, decision: None }.allows(action)?;
+    Ok(payment)
 }
 
 /// Asks the acquirer now what became of the payment. Never a charge.
 ///
 /// # Errors
-/// [`Refused`].
-pub async fn ask(pool: &PgPool, of: PaymentKey, by: &str, reason: &str) -> Result<(), Refused> {
+/// [`Refused`]; [`Refused::UnderWay`] when it is being asked and another operator, or the machine, saw to it.
+pub async fn ask(pool: &PgPool, of: PaymentKey, by: &str, reason: &str) -> Result<Done, Refused> {
+    said(reason)?;
     let mut tx = pool.begin().await?;
-    let payment = open(&mut tx, of).await?;
+    let payment = about(&mut tx, of, Action::Ask).await?;
     if !look_up_at_once(&mut tx, &payment, false).await? {
-        return Err(Refused::UnderWay);
+        return under_way(&mut tx, of, Action::Ask, by).await;
     }
-    let deed = Deed { of, action: Action::Ask, operator: by, reason, evidence: None };
-    deed.write(&mut tx, None, &payment, json!({"lookup": "due"})).await?;
-    Ok(tx.commit().await?)
+    let deed = Deed { action: Action::Ask, operator: by, reason, ..Deed::about(of) };
+    deed.write(&mut tx, &payment, json!({"lookup": "due"})).await?;
+    tx.commit().await?;
+    Ok(Done::Now)
 }
 
 /// Sends the same charge once more, with the same key: only where the contract protects that now. The worker checks it
@@ -125,29 +82,55 @@ pub async fn resend(
     by: &str,
     reason: &str,
     acquirer: Option<&Acquirer>,
-) -> Result<(), Refused> {
-    let now = crate::db::now(pool).await?;
+) -> Result<Done, Refused> {
+    said(reason)?;
+    let payment = look(&mut *pool.acquire().await?, of).await?;
+    let protected = may_resend(pool, &payment, acquirer).await;
     let mut tx = pool.begin().await?;
-    let payment = open(&mut tx, of).await?;
+    let payment = about(&mut tx, of, Action::Resend).await?;
+    protected?;
+    if !look_up_at_once(&mut tx, &payment, true).await? {
+        return under_way(&mut tx, of, Action::Resend, by).await;
+    }
+    let deed = Deed { action: Action::Resend, operator: by, reason, ..Deed::about(of) };
+    deed.write(&mut tx, &payment, json!({"resend": "due"})).await?;
+    tx.commit().await?;
+    Ok(Done::Now)
+}
+
+/// Whether the contract protects another send of this payment now.
+///
+/// # Errors
+/// [`Refused::NotProtected`], [`Refused::NoAcquirer`].
+pub async fn may_resend(pool: &PgPool, payment: &Payment, acquirer: Option<&Acquirer>) -> Result<(), Refused> {
     let acquirer = acquirer.ok_or_else(|| Refused::NoAcquirer(payment.acquirer.clone()))?;
-    let sends = call::sends(pool, of, &acquirer.key_scope(), Uuid::nil()).await?;
+    let now = crate::db::now(pool).await?;
+    let sends = call::sends(pool, payment.key(), &acquirer.key_scope(), Uuid::nil()).await?;
     let history = History {
         first_call_at: payment.first_call_at,
         last_call_at: sends.last_at,
         in_scope: sends.in_scope,
         known: Known::ResendAsked,
     };
-    if may_send(&acquirer.contract(), history, now) != MaySend::Send {
-        return Err(Refused::NotProtected(
-            "the key has to be honoured, still remembered, known where we would send, and a repeat has to execute nothing",
-        ));
+    if may_send(&acquirer.contract(), history, now) == MaySend::Send {
+        return Ok(());
     }
-    if !look_up_at_once(&mut tx, &payment, true).await? {
-        return Err(Refused::UnderWay);
+    Err(Refused::NotProtected(
+        "the key has to be honoured, still remembered, known where we would send, and a repeat has to execute nothing",
+    ))
+}
+
+/// Whoever did the same last hears that it was done; anybody else that it is under way.
+async fn under_way(conn: &mut PgConnection, of: PaymentKey, action: Action, by: &str) -> Result<Done, Refused> {
+    match audit::last_by(conn, of, action).await? {
+        Some(operator) if operator == by => Ok(Done::Before),
+        _ => Err(Refused::UnderWay),
     }
-    let deed = Deed { of, action: Action::Resend, operator: by, reason, evidence: None };
-    deed.write(&mut tx, None, &payment, json!({"resend": "due"})).await?;
-    Ok(tx.commit().await?)
+}
+
+/// A deed has a reason: whoever looks at it in a year must understand it.
+pub(super) fn said(reason: &str) -> Result<(), Refused> {
+    if reason.trim().is_empty() { Err(Refused::Missing("a reason")) } else { Ok(()) }
 }
 
 /// Says something about a payment.
@@ -155,34 +138,30 @@ pub async fn resend(
 /// # Errors
 /// [`Refused`].
 pub async fn comment(pool: &PgPool, of: PaymentKey, by: &str, text: &str) -> Result<(), Refused> {
-    if text.trim().is_empty() {
-        return Err(Refused::Missing("a text"));
-    }
+    said(text)?;
     let mut tx = pool.begin().await?;
-    let payment = look(&mut tx, of).await?;
-    let deed = Deed { of, action: Action::Comment, operator: by, reason: text, evidence: None };
-    deed.write(&mut tx, None, &payment, json!({})).await?;
+    let payment = about(&mut tx, of, Action::Comment).await?;
+    let deed = Deed { action: Action::Comment, operator: by, reason: text, ..Deed::about(of) };
+    deed.write(&mut tx, &payment, json!({})).await?;
     Ok(tx.commit().await?)
 }
 
-/// An open review, locked.
-struct Locked {
-    payment_id: Uuid,
-    event_id: Option<Uuid>,
-    sink: Option<String>,
+/// A review about to be acted on, its payment, and what may not be done about them refused.
+async fn at_review(
+    conn: &mut PgConnection,
+    merchant_id: Uuid,
+    review_id: Uuid,
+    action: Action,
+) -> Result<(Review, Payment, Result<(), Refused>), Refused> {
+    let review = locked(conn, merchant_id, review_id).await?;
+    let of = PaymentKey { merchant_id, payment_id: review.payment_id };
+    let payment = look(conn, of).await?;
+    let decision = decision::open_of(conn, of).await?;
+    let allowed = Situation { payment: &payment, review: Some(&review), decision: decision.as_ref() }.allows(action);
+    Ok((review, payment, allowed))
 }
 
-async fn locked(conn: &mut PgConnection, merchant_id: Uuid, review_id: Uuid) -> Result<Locked, Refused> {
-    let row = sqlx::query_as!(
-        Locked,
-        "SELECT payment_id, event_id, sink FROM reviews WHERE merchant_id = $1 AND id = $2 AND state = 'OPEN' FOR UPDATE",
-        merchant_id,
-        review_id,
-    );
-    row.fetch_optional(conn).await?.ok_or(Refused::NoReview)
-}
-
-/// Gives an open review to somebody; `None`: to nobody.
+/// Gives an open review to an operator; `None`: to nobody.
 ///
 /// # Errors
 /// [`Refused`].
@@ -192,43 +171,66 @@ pub async fn assign(
     review_id: Uuid,
     to: Option<&str>,
     by: &str,
-) -> Result<(), Refused> {
+) -> Result<Done, Refused> {
+    if let Some(name) = to {
+        is_enabled(pool, name).await?;
+    }
     let mut tx = pool.begin().await?;
-    let review = locked(&mut tx, merchant_id, review_id).await?;
-    let of = PaymentKey { merchant_id, payment_id: review.payment_id };
-    let payment = look(&mut tx, of).await?;
-    sqlx::query!(
-        "UPDATE reviews SET assigned_to = $3 WHERE merchant_id = $1 AND id = $2",
-        merchant_id,
-        review_id,
-        to.map(|name| clean(name, 100)),
-    )
-    .execute(&mut *tx)
-    .await?;
-    let deed = Deed { of, action: Action::Assign, operator: by, reason: to.unwrap_or("nobody"), evidence: None };
-    deed.write(&mut tx, None, &payment, json!({"review": review_id, "assigned_to": to})).await?;
-    Ok(tx.commit().await?)
+    let (review, payment, allowed) = at_review(&mut tx, merchant_id, review_id, Action::Assign).await?;
+    allowed?;
+    if review.assigned_to.as_deref() == to {
+        return Ok(Done::Before);
+    }
+    sqlx::query!("UPDATE reviews SET assigned_to = $3 WHERE merchant_id = $1 AND id = $2", merchant_id, review_id, to)
+        .execute(&mut *tx)
+        .await?;
+    let reason = to.unwrap_or("nobody");
+    let deed = Deed { action: Action::Assign, operator: by, reason, ..Deed::at(&review) };
+    deed.write(&mut tx, &payment, json!({"assigned_to": to, "assigned_before": review.assigned_to})).await?;
+    tx.commit().await?;
+    Ok(Done::Now)
 }
 
-/// Closes an open review of a payment that is final: nothing is left to decide.
+async fn is_enabled(pool: &PgPool, name: &str) -> Result<(), Refused> {
+    match operator::named(pool, name).await {
+        Ok(operator) if operator.disabled_at.is_none() => Ok(()),
+        Err(OperatorError::Db(error)) => Err(error.into()),
+        Ok(_) | Err(_) => Err(Refused::NoOperator(name.to_owned())),
+    }
+}
+
+/// Closes an open review in which nothing is left to decide.
 ///
 /// # Errors
 /// [`Refused`].
-pub async fn resolve(pool: &PgPool, merchant_id: Uuid, review_id: Uuid, by: &str, reason: &str) -> Result<(), Refused> {
-    if reason.trim().is_empty() {
-        return Err(Refused::Missing("a reason"));
-    }
+pub async fn resolve(
+    pool: &PgPool,
+    merchant_id: Uuid,
+    review_id: Uuid,
+    by: &str,
+    reason: &str,
+) -> Result<Done, Refused> {
+    said(reason)?;
     let mut tx = pool.begin().await?;
-    let review = locked(&mut tx, merchant_id, review_id).await?;
-    let of = PaymentKey { merchant_id, payment_id: review.payment_id };
-    let payment = look(&mut tx, of).await?;
-    if !payment.status.is_final() {
-        return Err(Refused::Open(payment.status));
+    let (review, payment, allowed) = at_review(&mut tx, merchant_id, review_id, Action::Resolve).await?;
+    if was(&review, RESOLVED, by) {
+        return Ok(Done::Before);
     }
-    end(&mut tx, of, review_id, "resolved", by).await?;
-    let deed = Deed { of, action: Action::Resolve, operator: by, reason, evidence: None };
-    deed.write(&mut tx, None, &payment, json!({"review": review_id, "state": "RESOLVED"})).await?;
-    Ok(tx.commit().await?)
+    allowed?;
+    end(&mut tx, &review, RESOLVED, by).await?;
+    let deed = Deed { action: Action::Resolve, operator: by, reason, ..Deed::at(&review) };
+    deed.write(&mut tx, &payment, json!({"state": "RESOLVED"})).await?;
+    tx.commit().await?;
+    Ok(Done::Now)
+}
+
+/// How a person ended a review.
+const RESOLVED: &str = "resolved";
+const REDELIVERED: &str = "redelivered";
+
+/// Whether this very operator ended the review so: the request is a repeat.
+fn was(review: &Review, resolution: &str, by: &str) -> bool {
+    (review.resolution.as_deref(), review.resolved_by.as_deref()) == (Some(resolution), Some(by))
 }
 
 /// Brings a dead event to its sink once more, on the same route and with a fresh budget.
@@ -241,32 +243,62 @@ pub async fn redeliver(
     review_id: Uuid,
     by: &str,
     reason: &str,
-) -> Result<(), Refused> {
+) -> Result<Done, Refused> {
+    said(reason)?;
     let mut tx = pool.begin().await?;
-    let review = locked(&mut tx, merchant_id, review_id).await?;
-    let (Some(event_id), Some(sink)) = (review.event_id, review.sink) else { return Err(Refused::NotADelivery) };
-    let of = PaymentKey { merchant_id, payment_id: review.payment_id };
-    let payment = look(&mut tx, of).await?;
-    sqlx::query!(
+    let (review, payment, allowed) = at_review(&mut tx, merchant_id, review_id, Action::Redeliver).await?;
+    if was(&review, REDELIVERED, by) {
+        return Ok(Done::Before);
+    }
+    allowed?;
+    if !deliver_again(&mut tx, &review).await? {
+        return Err(Refused::NothingToDeliver);
+    }
+    end(&mut tx, &review, REDELIVERED, by).await?;
+    let deed = Deed { action: Action::Redeliver, operator: by, reason, ..Deed::at(&review) };
+    deed.write(&mut tx, &payment, json!({"event": review.event_id, "sink": review.sink})).await?;
+    tx.commit().await?;
+    Ok(Done::Now)
+}
+
+/// False: it is not dead, or gone.
+async fn deliver_again(conn: &mut PgConnection, review: &Review) -> sqlx::Result<bool> {
+    let again = sqlx::query_scalar!(
         r#"WITH again AS (
                UPDATE deliveries SET state = 'PENDING' WHERE merchant_id = $1 AND event_id = $2 AND sink = $3 AND state = 'DEAD'
-               RETURNING merchant_id, event_id, sink)
-           INSERT INTO jobs (merchant_id, step, subject_id, route) SELECT merchant_id, 'publish', event_id, sink FROM again
-           ON CONFLICT DO NOTHING"#,
-        merchant_id,
-        event_id,
-        sink,
-    )
-    .execute(&mut *tx)
-    .await?;
-    end(&mut tx, of, review_id, "redelivered", by).await?;
-    let deed = Deed { of, action: Action::Redeliver, operator: by, reason, evidence: None };
-    deed.write(&mut tx, None, &payment, json!({"event": event_id, "sink": sink})).await?;
-    Ok(tx.commit().await?)
+               RETURNING merchant_id, event_id, sink),
+           job AS (
+               INSERT INTO jobs (merchant_id, step, subject_id, route) SELECT merchant_id, 'publish', event_id, sink FROM again
+               ON CONFLICT DO NOTHING)
+           SELECT count(*) AS "again!" FROM again"#,
+        review.merchant_id,
+        review.event_id,
+        review.sink,
+    );
+    Ok(again.fetch_one(conn).await? > 0)
+}
+
+/// Takes a dead letter up again: an event goes to its sink once more, a payment whose step crashed is looked up.
+///
+/// # Errors
+/// [`Refused`]; [`Refused::NotADeadLetter`] for a review of another reason.
+pub async fn replay(
+    pool: &PgPool,
+    merchant_id: Uuid,
+    review_id: Uuid,
+    by: &str,
+    reason: &str,
+) -> Result<Done, Refused> {
+    let (review, _, _) = at_review(&mut *pool.begin().await?, merchant_id, review_id, Action::Comment).await?;
+    match review.reason {
+        Reason::DeliveryExhausted => redeliver(pool, merchant_id, review_id, by, reason).await,
+        Reason::StepCrashed => ask(pool, PaymentKey { merchant_id, payment_id: review.payment_id }, by, reason).await,
+        _ => Err(Refused::NotADeadLetter),
+    }
 }
 
 /// Ends an open review; a payment that has no other is no longer in review.
-async fn end(conn: &mut PgConnection, of: PaymentKey, review_id: Uuid, resolution: &str, by: &str) -> sqlx::Result<()> {
+async fn end(conn: &mut PgConnection, review: &Review, resolution: &str, by: &str) -> sqlx::Result<()> {
     sqlx::query!(
         r#"WITH ended AS (
                UPDATE reviews SET state = 'RESOLVED', resolution = $4, resolved_by = $5, resolved_at = now()
@@ -275,9 +307,9 @@ async fn end(conn: &mut PgConnection, of: PaymentKey, review_id: Uuid, resolutio
            WHERE merchant_id = $1 AND id = $3 AND in_review AND EXISTS (SELECT FROM ended)
              AND NOT EXISTS (SELECT FROM reviews r WHERE r.merchant_id = $1 AND r.payment_id = $3 AND r.state = 'OPEN'
                              AND r.id <> $2 AND r.reason <> 'delivery_exhausted')"#,
-        of.merchant_id,
-        review_id,
-        of.payment_id,
+        review.merchant_id,
+        review.id,
+        review.payment_id,
         resolution,
         by,
     )

@@ -5,10 +5,11 @@ use crate::{left_in_doubt, profile, until_in_review};
 use sandbox::acquirer::Settings;
 use shared::acquirer::{Keys, Lookup, provider_key};
 use shared::config::ReviewRules;
+use shared::operator::{self, Password, Role};
 use shared::payment::life::Status;
 use shared::review::decision::{self, Decision, DecisionState, Proposal, Wanted};
-use shared::review::desk::{self, Refused};
-use shared::review::{Reason, audit, open_of};
+use shared::review::desk::{self, Done};
+use shared::review::{Reason, Refused, audit, open_of};
 use tests::{Point, Worker, World, eventually};
 use uuid::Uuid;
 
@@ -51,7 +52,9 @@ async fn proposal(world: &World, payment_id: Uuid, wanted: Wanted) -> Proposal {
 
 async fn propose(world: &World, payment_id: Uuid, wanted: Wanted, most: i64) -> Result<Decision, Refused> {
     let proposal = proposal(world, payment_id, wanted).await;
-    decision::propose(&world.database.pool, world.key(payment_id), &proposal, "ada", &rules(most), true).await
+    decision::propose(&world.database.pool, world.key(payment_id), &proposal, "ada", &rules(most), true)
+        .await
+        .map(|(decision, _)| decision)
 }
 
 fn failed() -> Wanted {
@@ -75,7 +78,8 @@ async fn asking_again_finds_what_the_machine_gave_up_and_ends_the_review() {
     let (world, payment_id) = hidden().await;
     let (pool, of) = (&world.database.pool, world.key(payment_id));
     world.acquirer.change_settings(|settings| settings.not_found_times = 0).expect("settings");
-    desk::ask(pool, of, "ada", "a day later").await.expect("asked");
+    assert_eq!(desk::ask(pool, of, "ada", "a day later").await.expect("asked"), Done::Now);
+    assert_eq!(desk::ask(pool, of, "ada", "a day later").await.expect("a repeat is a replay"), Done::Before);
     assert!(
         matches!(desk::ask(pool, of, "grace", "me too").await, Err(Refused::UnderWay)),
         "one wins, the other is told"
@@ -157,14 +161,38 @@ async fn above_an_amount_it_takes_two_people_and_never_the_same_one_twice() {
     let myself = decision::approve(pool, merchant_id, proposed.id, "ada", "fine").await;
     assert!(matches!(myself, Err(Refused::SamePerson)), "{myself:?}");
     assert_eq!(world.count("SELECT count(*) FROM jobs").await, 0, "nothing happens before");
-    let approved =
-        decision::approve(pool, merchant_id, proposed.id, "grace", "I have read it").await.expect("approved");
-    assert_eq!(approved.state, DecisionState::Approved);
+    for done in [Done::Now, Done::Before] {
+        let approved = decision::approve(pool, merchant_id, proposed.id, "grace", "I have read it").await;
+        let (approved, how) = approved.expect("approved");
+        assert_eq!((approved.state, how), (DecisionState::Approved, done));
+    }
     let late = decision::reject(pool, merchant_id, proposed.id, "joan", "no").await;
     assert!(matches!(late, Err(Refused::Decided(DecisionState::Approved))), "{late:?}");
     let worker = world.worker();
     world.until(payment_id, Status::Failed).await;
     worker.stop().await;
+    let proposal =
+        Proposal { payment_version: proposed.payment_version, ..proposal(&world, payment_id, failed()).await };
+    let of = world.key(payment_id);
+    let (again, how) = decision::propose(pool, of, &proposal, "ada", &rules(1998), true).await.expect("a repeat");
+    assert_eq!((again.id, again.state, how), (proposed.id, DecisionState::Applied, Done::Before));
+    let other = decision::propose(pool, of, &proposal, "joan", &rules(1998), true).await;
+    assert!(matches!(other, Err(Refused::Final(Status::Failed))), "{other:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_people_who_decide_at_once_one_wins_and_the_other_is_told() {
+    let (world, payment_id) = never_booked().await;
+    let one = proposal(&world, payment_id, failed()).await;
+    let other = Proposal { wanted: paid("txn_1"), ..one.clone() };
+    let (pool, of, rules) = (&world.database.pool, world.key(payment_id), rules(0));
+    let propose = async |proposal, by| decision::propose(pool, of, proposal, by, &rules, true).await;
+    for _ in 0..20 {
+        let (ada, joan) = tokio::join!(propose(&one, "ada"), propose(&other, "joan"));
+        let (winner, loser) = if let Ok((winner, _)) = ada { (winner, joan) } else { (joan.expect("one wins").0, ada) };
+        assert!(matches!(loser, Err(Refused::DecisionOpen(id)) if id == winner.id), "{loser:?}");
+        decision::reject(pool, world.merchant_id, winner.id, "grace", "once more").await.expect("rejected");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,7 +252,11 @@ async fn of_two_charges_a_person_says_which_one_paid() {
     let open = open_of(&world.database.pool, world.key(payment_id)).await.expect("reviews");
     assert_eq!(open[0].reason, Reason::DuplicateAtProvider, "the other charge is still to be given back");
     let resolved = desk::resolve(&world.database.pool, world.merchant_id, open[0].id, "ada", "refunded").await;
-    resolved.expect("it is final, so it can be closed");
+    assert_eq!(resolved.expect("it is final, so it can be closed"), Done::Now);
+    let again = desk::resolve(&world.database.pool, world.merchant_id, open[0].id, "ada", "refunded").await;
+    assert_eq!(again.expect("a repeat is a replay"), Done::Before);
+    let other = desk::resolve(&world.database.pool, world.merchant_id, open[0].id, "grace", "refunded").await;
+    assert!(matches!(&other, Err(Refused::Resolved { by, .. }) if by == "ada"), "{other:?}");
     assert!(!world.payment(payment_id).await.in_review);
 }
 
@@ -259,7 +291,14 @@ async fn what_people_did_is_appended_and_never_edited() {
     let (pool, of) = (&world.database.pool, world.key(payment_id));
     desk::comment(pool, of, "ada", "called them\u{0} twice").await.expect("said");
     let review = open_of(pool, of).await.expect("reviews").remove(0);
-    desk::assign(pool, world.merchant_id, review.id, Some("grace"), "ada").await.expect("assigned");
+    let assign = async |to| desk::assign(pool, world.merchant_id, review.id, to, "ada").await;
+    assert!(matches!(assign(Some("grace")).await, Err(Refused::NoOperator(_))), "there is nobody of that name");
+    let password = Password::new("correct horse battery").expect("a password");
+    operator::create(pool, "grace", Role::Operator, &password).await.expect("an operator");
+    assert_eq!(assign(Some("grace")).await.expect("assigned"), Done::Now);
+    assert_eq!(assign(Some("grace")).await.expect("a repeat"), Done::Before);
+    operator::disable(pool, "grace").await.expect("disabled");
+    assert!(matches!(assign(Some("grace")).await, Err(Refused::NoOperator(_))), "who is disabled looks after nothing");
     for sql in ["UPDATE audit SET reason = 'nothing'", "DELETE FROM audit", "TRUNCATE audit"] {
         let edited = sqlx::query(sql).execute(pool).await.unwrap_err();
         assert!(edited.to_string().contains("append-only"), "{sql}: {edited}");
@@ -268,6 +307,24 @@ async fn what_people_did_is_appended_and_never_edited() {
     let told: Vec<_> = entries.iter().map(|entry| (entry.operator.as_str(), entry.reason.as_str())).collect();
     assert_eq!(told, [("ada", "called them  twice"), ("ada", "grace")]);
     assert_eq!(entries[0].before["status"], "UNKNOWN");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_kept_no_longer_is_not_said_to_be_redelivered() {
+    let world = World::new().await;
+    let payment_id = world.accepted_one("pm_ok").await;
+    world
+        .run(
+            "INSERT INTO reviews (merchant_id, payment_id, event_id, sink, reason, detail)
+             SELECT merchant_id, id, gen_random_uuid(), 'log', 'delivery_exhausted', 'no answer' FROM payments",
+        )
+        .await;
+    let (pool, of) = (&world.database.pool, world.key(payment_id));
+    let review = open_of(pool, of).await.expect("reviews").remove(0);
+    let refused = desk::replay(pool, world.merchant_id, review.id, "ada", "the sink is back").await;
+    assert!(matches!(refused, Err(Refused::NothingToDeliver)), "{refused:?}");
+    desk::resolve(pool, world.merchant_id, review.id, "ada", "nobody needs it").await.expect("though not final");
+    assert_eq!(world.count("SELECT count(*) FROM audit").await, 1, "what was refused is no deed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -287,9 +344,17 @@ async fn a_dead_event_is_brought_to_its_sink_once_more() {
         .await;
     let (pool, of) = (&world.database.pool, world.key(payment_id));
     let review = open_of(pool, of).await.expect("reviews").remove(0);
-    desk::redeliver(pool, world.merchant_id, review.id, "ada", "the sink is back").await.expect("redelivered");
+    for done in [Done::Now, Done::Before] {
+        let replayed = desk::replay(pool, world.merchant_id, review.id, "ada", "the sink is back").await;
+        assert_eq!(replayed.expect("replayed"), done);
+    }
     let again = desk::redeliver(pool, world.merchant_id, review.id, "grace", "me too").await;
-    assert!(matches!(again, Err(Refused::NoReview)), "{again:?}");
+    assert!(matches!(&again, Err(Refused::Resolved { by, .. }) if by == "ada"), "{again:?}");
+    assert_eq!(
+        world.count("SELECT count(*) FROM jobs WHERE step = 'publish' AND route = 'log'").await,
+        1,
+        "one, on its route"
+    );
     let _worker = world.worker();
     let delivered = "SELECT count(*) FROM deliveries WHERE state = 'DELIVERED'";
     eventually("it is delivered", || async { (world.count(delivered).await == 1).then_some(()) }).await;

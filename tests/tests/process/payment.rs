@@ -67,7 +67,7 @@ async fn for_programs_it_is_json() {
     assert_eq!((&step["step"], &step["deliveries"], &step["budget"]), (&"lookup".into(), &3.into(), &60.into()));
     assert!(step["due_in_s"].as_f64().is_some_and(|due| (200.0..=250.0).contains(&due)), "{step}");
     assert_eq!((&json["timeline"][0]["kind"], &json["reviews"]), (&"accepted".into(), &Value::Array(vec![])));
-    assert_eq!(json["key_hash"].as_str().map(str::len), Some(12));
+    assert_eq!(json["payment"]["key_hash"].as_str().map(str::len), Some(12));
     assert!(!text.contains("key-nobodys-business") && !text.contains("payment_method_id"), "{text}");
 }
 
