@@ -1,12 +1,14 @@
 //! The subcommands, one file each.
 
 mod api;
+mod deadletter;
 pub mod dev;
 mod doctor;
 mod merchant;
 mod migrate;
 mod operator;
 mod payment;
+mod review;
 mod sandbox;
 mod worker;
 
@@ -28,6 +30,8 @@ pub enum Command {
     Merchant(merchant::Args),
     Operator(operator::Args),
     Payment(payment::Args),
+    Review(review::Args),
+    Deadletter(deadletter::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
     Sandbox(sandbox::Args),
@@ -47,6 +51,8 @@ impl Command {
             Self::Merchant(args) => merchant::run(args).await,
             Self::Operator(args) => operator::run(args).await,
             Self::Payment(args) => payment::run(args).await,
+            Self::Review(args) => return review::run(args).await,
+            Self::Deadletter(args) => return deadletter::run(args).await,
             Self::Doctor(args) => return doctor::run(args).await,
             Self::Bench(args) => bench::run(args).await.map_err(Failure::Bench),
             Self::Sandbox(args) => sandbox::run(args).await,

@@ -5,10 +5,12 @@ use crate::database;
 use shared::config::Refused;
 use shared::db::DbError;
 use shared::merchant::MerchantError;
-use shared::operator::OperatorError;
+use shared::operator::{Forbidden, OperatorError};
+use shared::review;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +53,30 @@ pub enum Failure {
     /// A payment that was asked for.
     #[error("there is no payment {0:?}: give a payment's id, or --intent and the id of what was to be paid")]
     NoPayment(String),
+    /// A review that was asked for.
+    #[error("there is no review or payment {0:?}: `payonce review list` shows the reviews that are open")]
+    NoReview(String),
+    /// What a person wanted done was not.
+    #[error(transparent)]
+    Review(#[from] review::Refused),
+    /// The operator's role is not enough.
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    /// Nobody says who acts.
+    #[error(
+        "who acts? Set PAYONCE_OPERATOR_TOKEN to your token (`payonce operator token NAME` draws one): every deed is \
+         signed with its operator's name"
+    )]
+    NoToken,
+    /// A token that opens nothing.
+    #[error(
+        "the token in PAYONCE_OPERATOR_TOKEN is unknown, expired or revoked, or its operator is disabled: draw another \
+         one with `payonce operator token NAME`"
+    )]
+    BadToken,
+    /// Arguments that do not go together.
+    #[error("{0}")]
+    Usage(String),
     /// A statement, on a database that could be reached.
     #[error("the database could not be asked: {0}")]
     Asking(#[from] sqlx::Error),
@@ -132,6 +158,21 @@ fn reason(error: &io::Error) -> String {
 }
 
 impl Failure {
+    /// What scripts hear: 2 when the arguments are at fault, 3 when the state of things does not allow it, 4 when there
+    /// is no such thing, 5 when the caller may not, else 1.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        use review::Refused as R;
+        ExitCode::from(match self {
+            Self::Usage(_) | Self::Review(R::Missing(_)) => 2,
+            Self::NoPayment(_) | Self::NoReview(_) | Self::Review(R::NoPayment | R::NoReview | R::NoDecision) => 4,
+            Self::Forbidden(_) | Self::NoToken | Self::BadToken => 5,
+            Self::Review(R::Db(_)) => 1,
+            Self::Review(_) => 3,
+            _ => 1,
+        })
+    }
+
     /// A failure of the database that a URL leads to.
     pub fn of_database(url: &str) -> impl Fn(DbError) -> Self {
         move |source| Self::Database { address: database::address(url), source }

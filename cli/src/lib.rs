@@ -4,6 +4,7 @@
 //! Architecture invariant: nothing about payments is decided here. Commands read the configuration,
 //! put the crates together, and say in sentences what came of it.
 
+mod acting;
 pub mod bench;
 pub mod commands;
 pub mod database;
@@ -35,7 +36,7 @@ pub struct Args {
 pub async fn main_with(args: Args) -> ExitCode {
     args.command.run().await.unwrap_or_else(|failure| {
         output::complain(&failure);
-        ExitCode::FAILURE
+        failure.exit_code()
     })
 }
 

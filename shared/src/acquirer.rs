@@ -171,6 +171,12 @@ pub struct Contract {
 }
 
 impl Contract {
+    /// Whether the acquirer can be asked what became of a charge.
+    #[must_use]
+    pub fn can_be_asked(&self) -> bool {
+        self.lookup != Lookup::None
+    }
+
     /// When the machine sends a payment again that may have left, in words.
     #[must_use]
     pub fn resends(&self) -> &'static str {

@@ -327,7 +327,7 @@ impl Config {
     }
 
     fn layered(files: Figment) -> Result<Self, Refused> {
-        let mut layers = files.merge(Env::prefixed("PAYONCE_").ignore(&["config"]).split("__"));
+        let mut layers = files.merge(Env::prefixed("PAYONCE_").ignore(&["config", "operator_token"]).split("__"));
         if let Ok(url) = std::env::var("DATABASE_URL") {
             layers = layers.merge(Serialized::default("database_url", url));
         }

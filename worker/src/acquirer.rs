@@ -11,7 +11,7 @@ pub use wire::install_tls;
 use gate::Gate;
 use plain::Plain;
 use shared::acquirer::amount::{self, NotRepresentable};
-use shared::acquirer::{Answer, Contract, Lookup};
+use shared::acquirer::{Answer, Contract};
 use shared::config::{self, Kind};
 use shared::payment::Payment;
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ impl AcquirerClient {
     /// Whether it can be asked what became of a charge.
     #[must_use]
     pub fn can_be_asked(&self) -> bool {
-        self.contract.lookup != Lookup::None
+        self.contract.can_be_asked()
     }
 
     /// Whether it can list all charges that bear a reference.

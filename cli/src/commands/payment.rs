@@ -80,7 +80,7 @@ async fn find(pool: &PgPool, id: &str, intent: bool) -> sqlx::Result<Vec<Found>>
 pub struct Shown(pub Case);
 
 impl Shown {
-    fn text(&self, config: &Config) -> String {
+    pub fn text(&self, config: &Config) -> String {
         let mut parts = vec![self.facts()];
         if !self.0.left.is_empty() {
             let lines: Vec<String> = self.0.left.iter().map(|left| format!("  {}", step_text(left, config))).collect();

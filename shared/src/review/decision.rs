@@ -402,6 +402,19 @@ pub(super) async fn open_of(conn: &mut PgConnection, of: PaymentKey) -> sqlx::Re
     .await
 }
 
+/// Whose payment the decision of this id is about. Walks the merchants, of which there are few.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn whose(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<Uuid>> {
+    let found = sqlx::query_scalar!(
+        r#"SELECT m.id FROM merchants m CROSS JOIN LATERAL (
+               SELECT merchant_id FROM decisions WHERE merchant_id = m.id AND id = $1 LIMIT 1) AS d"#,
+        id,
+    );
+    found.fetch_optional(pool).await
+}
+
 /// All decisions about a payment, oldest first.
 ///
 /// # Errors

@@ -6,5 +6,6 @@ mod dev;
 mod operators;
 mod payment;
 mod program;
+mod reviews;
 mod stopping;
 mod takeover;

@@ -92,7 +92,7 @@ async fn what_does_not_exist_is_a_failure_that_says_how_to_ask() {
     let world = World::new().await;
     for args in [&["nonsense"][..], &["0199aaaa-bbbb-7ccc-8ddd-eeeeffff0001"], &["order-9", "--intent"]] {
         let ended = ran(command(&world, &[&["payment", "show"], args].concat())).await;
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{args:?}");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), ""), "{args:?}");
         assert!(ended.stderr.contains("there is no payment") && ended.stderr.contains("--intent"), "{}", ended.stderr);
     }
 }
