@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 /// A consumer: stores the cursor with what it has read, and reads on from there.
-struct Reader {
+pub struct Reader {
     client: Client,
     limit: usize,
     cursor: Option<String>,
@@ -19,7 +19,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(client: &Client, limit: usize) -> Self {
+    /// Begins with the first event; reads `limit` at a time.
+    pub fn new(client: &Client, limit: usize) -> Self {
         Self { client: client.clone(), limit, cursor: None, read: Vec::new() }
     }
 
@@ -37,7 +38,7 @@ impl Reader {
 
     /// Reads until so many entries were read. Transactions of other tests on the same server may hold
     /// some back for a while.
-    async fn until(&mut self, count: usize) {
+    pub async fn until(&mut self, count: usize) {
         let reader = tokio::sync::Mutex::new(&mut *self);
         eventually("so many events", || async {
             let mut reader = reader.lock().await;
@@ -48,7 +49,8 @@ impl Reader {
         assert_eq!(self.read.len(), count, "no more than there are");
     }
 
-    fn ids(&self) -> Vec<&str> {
+    /// The ids of what was read.
+    pub fn ids(&self) -> Vec<&str> {
         self.read.iter().map(|event| event["id"].as_str().expect("an id")).collect()
     }
 }

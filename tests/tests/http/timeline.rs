@@ -1,5 +1,6 @@
 //! `GET /v1/payments/{id}/timeline`: a payment's life in order, as its merchant may see it.
 
+use crate::events::Reader;
 use crate::{assert_problem, ended, in_doubt, path_of, world};
 use serde_json::Value;
 use shared::merchant;
@@ -47,8 +48,9 @@ async fn a_good_payment_is_accepted_charged_settled_and_told_of() {
     assert!(call["duration_ms"].is_u64() && call["request_id"].is_string(), "{call}");
     let (from, to) = (&changed["detail"]["from"], &changed["detail"]["to"]);
     assert_eq!((from, to, &changed["detail"]["version"]), (&"PENDING".into(), &"PAID".into(), &2.into()));
-    let feed = api.client.get("/v1/events").await;
-    assert_eq!(event["detail"]["event_id"], feed.json["data"][0]["id"], "{}", feed.text);
+    let mut feed = Reader::new(&api.client, 20);
+    feed.until(1).await;
+    assert_eq!(feed.ids(), [event["detail"]["event_id"].as_str().expect("an id")]);
     assert_eq!((&event["detail"]["type"], &delivered["detail"]["sink"]), (&"payments.succeeded".into(), &"log".into()));
     let times: Vec<&str> = entries.iter().map(|entry| entry["at"].as_str().expect("a time")).collect();
     assert!(times[0] < times[1] && times[1] < times[2] && times[2] < times[4], "{times:?}");
